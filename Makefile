@@ -1,0 +1,40 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check bench lock clean preflight
+
+demo: $(READY)
+	$(BIN)/laminar demo
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_architecture.py
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+# The exact versions of a tested install; run after changing pyproject.toml.
+lock: $(READY)
+	$(BIN)/python -m pip install -q pip-tools
+	$(BIN)/pip-compile -q --extra dev --strip-extras --generate-hashes --allow-unsafe \
+	    --no-emit-index-url --no-emit-trusted-host --build-deps-for editable \
+	    -o requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV)
+
+preflight:
+	@$(PYTHON) src/laminar/preflight.py
+
+$(READY): requirements.lock pyproject.toml | preflight
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

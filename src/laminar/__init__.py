@@ -1,0 +1,242 @@
+"""Cascading materialized views on Apache Spark: incremental, exact, mutually consistent.
+
+Every public name lives here. Modules are imported when a name of theirs is first used, so that
+`import laminar` costs next to nothing and never starts, or even loads, Spark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from laminar.dag import (
+        MAX_PORTS,
+        Custom,
+        DagBuilder,
+        DagChannelType,
+        DagEdge,
+        DagNode,
+        DagNodeType,
+        FanOutBuilder,
+        HashBy,
+        MulticastBuffer,
+        Operator,
+        PartitioningStrategy,
+        RoundRobin,
+        RoutingEntry,
+        RoutingTable,
+        SharedStageMetadata,
+        Single,
+        StatefulOperator,
+        StreamingDag,
+        derive_channel_type,
+        operator_kind,
+    )
+    from laminar.dag.diamond import (
+        ConsistencyGroup,
+        Diamond,
+        compute_consistency_groups,
+        detect_diamonds,
+    )
+    from laminar.dag.watermark import (
+        DagWatermarkTracker,
+        PartitionedWatermark,
+        WatermarkAlignmentGroup,
+    )
+    from laminar.errors import (
+        BackpressureFull,
+        CheckpointTimeout,
+        ConnectorError,
+        CycleDetected,
+        DagError,
+        DisconnectedNode,
+        DuplicateEdge,
+        DuplicateName,
+        DuplicateNode,
+        FanOutLimitExceeded,
+        HasDependents,
+        InvalidOperator,
+        InvalidPort,
+        InvalidSchema,
+        InvalidSetting,
+        JavaUnavailable,
+        LaminarError,
+        MvCycleDetected,
+        MvError,
+        NoCheckpointFound,
+        NodeNotFound,
+        OperatorError,
+        OperatorNotFound,
+        RecoveryFailed,
+        SchemaMismatch,
+        SourceNotFound,
+        ViewNotFound,
+    )
+    from laminar.model import (
+        EdgeId,
+        EpochId,
+        Field,
+        NodeId,
+        Schema,
+        StatePartitionId,
+    )
+    from laminar.mv import (
+        CascadingWatermarkTracker,
+        MaterializedView,
+        MvRegistry,
+        MvState,
+    )
+
+_HOMES: dict[str, str] = {
+    "BackpressureFull": "laminar.errors",
+    "CheckpointTimeout": "laminar.errors",
+    "ConnectorError": "laminar.errors",
+    "CycleDetected": "laminar.errors",
+    "DagError": "laminar.errors",
+    "DisconnectedNode": "laminar.errors",
+    "DuplicateEdge": "laminar.errors",
+    "DuplicateName": "laminar.errors",
+    "DuplicateNode": "laminar.errors",
+    "FanOutLimitExceeded": "laminar.errors",
+    "HasDependents": "laminar.errors",
+    "InvalidOperator": "laminar.errors",
+    "InvalidPort": "laminar.errors",
+    "InvalidSchema": "laminar.errors",
+    "InvalidSetting": "laminar.errors",
+    "JavaUnavailable": "laminar.errors",
+    "LaminarError": "laminar.errors",
+    "MvCycleDetected": "laminar.errors",
+    "MvError": "laminar.errors",
+    "NoCheckpointFound": "laminar.errors",
+    "NodeNotFound": "laminar.errors",
+    "OperatorError": "laminar.errors",
+    "OperatorNotFound": "laminar.errors",
+    "RecoveryFailed": "laminar.errors",
+    "SchemaMismatch": "laminar.errors",
+    "SourceNotFound": "laminar.errors",
+    "ViewNotFound": "laminar.errors",
+    "EdgeId": "laminar.model",
+    "EpochId": "laminar.model",
+    "Field": "laminar.model",
+    "NodeId": "laminar.model",
+    "Schema": "laminar.model",
+    "StatePartitionId": "laminar.model",
+    "Custom": "laminar.dag",
+    "DagBuilder": "laminar.dag",
+    "DagChannelType": "laminar.dag",
+    "DagEdge": "laminar.dag",
+    "DagNode": "laminar.dag",
+    "DagNodeType": "laminar.dag",
+    "FanOutBuilder": "laminar.dag",
+    "HashBy": "laminar.dag",
+    "MAX_PORTS": "laminar.dag",
+    "MulticastBuffer": "laminar.dag",
+    "Operator": "laminar.dag",
+    "PartitioningStrategy": "laminar.dag",
+    "RoundRobin": "laminar.dag",
+    "RoutingEntry": "laminar.dag",
+    "RoutingTable": "laminar.dag",
+    "SharedStageMetadata": "laminar.dag",
+    "Single": "laminar.dag",
+    "StatefulOperator": "laminar.dag",
+    "StreamingDag": "laminar.dag",
+    "derive_channel_type": "laminar.dag",
+    "operator_kind": "laminar.dag",
+    "DagWatermarkTracker": "laminar.dag.watermark",
+    "PartitionedWatermark": "laminar.dag.watermark",
+    "WatermarkAlignmentGroup": "laminar.dag.watermark",
+    "ConsistencyGroup": "laminar.dag.diamond",
+    "Diamond": "laminar.dag.diamond",
+    "compute_consistency_groups": "laminar.dag.diamond",
+    "detect_diamonds": "laminar.dag.diamond",
+    "CascadingWatermarkTracker": "laminar.mv",
+    "MaterializedView": "laminar.mv",
+    "MvRegistry": "laminar.mv",
+    "MvState": "laminar.mv",
+}
+"""Public name -> the module it comes from; `__all__` and the imports above say the same."""
+
+__all__ = [
+    "MAX_PORTS",
+    "BackpressureFull",
+    "CascadingWatermarkTracker",
+    "CheckpointTimeout",
+    "ConnectorError",
+    "ConsistencyGroup",
+    "Custom",
+    "CycleDetected",
+    "DagBuilder",
+    "DagChannelType",
+    "DagEdge",
+    "DagError",
+    "DagNode",
+    "DagNodeType",
+    "DagWatermarkTracker",
+    "Diamond",
+    "DisconnectedNode",
+    "DuplicateEdge",
+    "DuplicateName",
+    "DuplicateNode",
+    "EdgeId",
+    "EpochId",
+    "FanOutBuilder",
+    "FanOutLimitExceeded",
+    "Field",
+    "HasDependents",
+    "HashBy",
+    "InvalidOperator",
+    "InvalidPort",
+    "InvalidSchema",
+    "InvalidSetting",
+    "JavaUnavailable",
+    "LaminarError",
+    "MaterializedView",
+    "MulticastBuffer",
+    "MvCycleDetected",
+    "MvError",
+    "MvRegistry",
+    "MvState",
+    "NoCheckpointFound",
+    "NodeId",
+    "NodeNotFound",
+    "Operator",
+    "OperatorError",
+    "OperatorNotFound",
+    "PartitionedWatermark",
+    "PartitioningStrategy",
+    "RecoveryFailed",
+    "RoundRobin",
+    "RoutingEntry",
+    "RoutingTable",
+    "Schema",
+    "SchemaMismatch",
+    "SharedStageMetadata",
+    "Single",
+    "SourceNotFound",
+    "StatePartitionId",
+    "StatefulOperator",
+    "StreamingDag",
+    "ViewNotFound",
+    "WatermarkAlignmentGroup",
+    "compute_consistency_groups",
+    "derive_channel_type",
+    "detect_diamonds",
+    "operator_kind",
+]
+
+
+if not TYPE_CHECKING:  # A type checker sees the imports above, and so notices a wrong name.
+
+    def __getattr__(name: str) -> object:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+        # Kept, so that the next use is a plain lookup.
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

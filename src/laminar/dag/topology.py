@@ -1,0 +1,183 @@
+"""The DAG itself: immutable, ordered, and ready to be run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from laminar.dag.draft import EdgeDraft, NodeDraft, resolve
+from laminar.dag.edge import DagEdge
+from laminar.dag.node import DagNode
+from laminar.dag.order import execution_waves, topological_order
+from laminar.dag.registered import ViewRegistry, drafts_of
+from laminar.dag.routing import RoutingTable
+from laminar.dag.validate import CHECKS, REGISTRY_CHECKS, Check
+from laminar.errors.dag import NodeNotFound
+from laminar.model.ids import EdgeId, NodeId
+
+if TYPE_CHECKING:
+    from laminar.dag.diamond import ConsistencyGroup
+
+DEFAULT_MAX_FAN_OUT = 8
+"""Consumers per output port, unless a setting says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStageMetadata:
+    """A node whose output is computed once and read several times.
+
+    A consumer is an edge, so a node that reads the stage on two ports counts, and is listed, twice.
+    """
+
+    producer_node: NodeId
+    consumer_count: int
+    consumer_nodes: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StreamingDag:
+    """Nodes and edges by id, dense from 0, and all that follows from them.
+
+    Two DAGs are equal if their nodes and edges are. A change of topology is a new DAG.
+    """
+
+    nodes: Mapping[NodeId, DagNode]
+    edges: Mapping[EdgeId, DagEdge]
+    max_fan_out: int = field(default=DEFAULT_MAX_FAN_OUT, compare=False)
+    version: int = field(default=0, compare=False)
+    checks: tuple[Check, ...] = field(default=CHECKS, compare=False)
+    _ids: Mapping[str, NodeId] = field(init=False, compare=False)
+    _order: tuple[NodeId, ...] = field(init=False, compare=False)
+    _waves: tuple[tuple[NodeId, ...], ...] = field(init=False, compare=False)
+    _shared: Mapping[NodeId, SharedStageMetadata] = field(init=False, compare=False)
+    _routing: RoutingTable = field(init=False, compare=False)
+    _groups: tuple[ConsistencyGroup, ...] | None = field(init=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._settle("nodes", MappingProxyType(dict(self.nodes)))
+        self._settle("edges", MappingProxyType(dict(self.edges)))
+        # A DAG with a fault must never exist, so the checks come before anything is derived.
+        self.validate()
+        order = topological_order({node: self.downstream(node) for node in self.nodes})
+        waves = execution_waves(order, {node: self.upstream(node) for node in self.nodes})
+        self._settle("_ids", {node.name: node.id for node in self.nodes.values()})
+        self._settle("_order", order)
+        self._settle("_waves", waves)
+        self._settle("_shared", MappingProxyType(dict(self._find_shared())))
+        self._settle("_routing", RoutingTable.build(self))
+
+    @classmethod
+    def assemble(
+        cls,
+        nodes: Sequence[NodeDraft],
+        edges: Sequence[EdgeDraft],
+        *,
+        max_fan_out: int = DEFAULT_MAX_FAN_OUT,
+        checks: tuple[Check, ...] = CHECKS,
+    ) -> StreamingDag:
+        """Build a DAG from declarations by name."""
+        return cls(*resolve(nodes, edges), max_fan_out=max_fan_out, checks=checks)
+
+    @classmethod
+    def from_mv_registry(
+        cls, registry: ViewRegistry, *, max_fan_out: int = DEFAULT_MAX_FAN_OUT
+    ) -> StreamingDag:
+        """Build the DAG of all registered views; the registry's order is the execution order."""
+        nodes, edges = drafts_of(registry)
+        return cls.assemble(nodes, edges, max_fan_out=max_fan_out, checks=REGISTRY_CHECKS)
+
+    @property
+    def routing_table(self) -> RoutingTable:
+        """Where each node's output goes."""
+        return self._routing
+
+    def validate(self) -> None:
+        """Raise the first fault of the topology, if there is one."""
+        for check in self.checks:
+            check(self)
+
+    def sources(self) -> tuple[NodeId, ...]:
+        """Return the nodes without inputs: where changes enter."""
+        return tuple(node.id for node in self.nodes.values() if not node.inputs)
+
+    def sinks(self) -> tuple[NodeId, ...]:
+        """Return the nodes without outputs: where changes leave, or rest."""
+        return tuple(node.id for node in self.nodes.values() if not node.outputs)
+
+    def execution_order(self) -> tuple[NodeId, ...]:
+        """Return all nodes, each after everything it reads."""
+        return self._order
+
+    def waves(self) -> tuple[tuple[NodeId, ...], ...]:
+        """Return the execution order in groups; nodes of one group may run side by side."""
+        return self._waves
+
+    def shared_stages(self) -> Mapping[NodeId, SharedStageMetadata]:
+        """Return the nodes that more than one edge leaves."""
+        return self._shared
+
+    def outgoing_edge_count(self, node: NodeId) -> int:
+        """Return the fan-out of a node; 0 for a node that is not here."""
+        return len(self.nodes[node].outputs) if node in self.nodes else 0
+
+    def incoming_edge_count(self, node: NodeId) -> int:
+        """Return the fan-in of a node; 0 for a node that is not here."""
+        return len(self.nodes[node].inputs) if node in self.nodes else 0
+
+    def node_id_by_name(self, name: str) -> NodeId | None:
+        """Return the id of a node, or None."""
+        return self._ids.get(name)
+
+    def node(self, name: str) -> DagNode:
+        """Return a node by name, or raise NodeNotFound with the nearest name."""
+        found = self._ids.get(name)
+        if found is None:
+            raise NodeNotFound(name, self._ids)
+        return self.nodes[found]
+
+    def upstream(self, node: NodeId) -> tuple[NodeId, ...]:
+        """Return the nodes that a node reads, each once, in edge order."""
+        return tuple(dict.fromkeys(self.edges[edge].source for edge in self._at(node).inputs))
+
+    def downstream(self, node: NodeId) -> tuple[NodeId, ...]:
+        """Return the nodes that read a node, each once, in edge order."""
+        return tuple(dict.fromkeys(self.edges[edge].target for edge in self._at(node).outputs))
+
+    def dependency_map(self) -> dict[str, tuple[str, ...]]:
+        """Return for each name the names it reads, in execution order."""
+        return {
+            self.nodes[node].name: tuple(self.nodes[source].name for source in self.upstream(node))
+            for node in self._order
+        }
+
+    def consistency_groups(self) -> tuple[ConsistencyGroup, ...]:
+        """Return the groups of nodes that commit together; worked out at the first call."""
+        if self._groups is None:
+            from laminar.dag.diamond import compute_consistency_groups
+
+            self._settle("_groups", tuple(compute_consistency_groups(self)))
+        assert self._groups is not None
+        return self._groups
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.nodes.values()), tuple(self.edges.values())))
+
+    def __repr__(self) -> str:
+        return f"StreamingDag({len(self.nodes)} nodes, {len(self.edges)} edges)"
+
+    def _settle(self, name: str, value: object) -> None:
+        """Write a field of the frozen instance; only while it comes into being, or to cache."""
+        object.__setattr__(self, name, value)
+
+    def _at(self, node: NodeId) -> DagNode:
+        if node not in self.nodes:
+            raise NodeNotFound(str(node))
+        return self.nodes[node]
+
+    def _find_shared(self) -> Iterable[tuple[NodeId, SharedStageMetadata]]:
+        for node in self.nodes.values():
+            if len(node.outputs) > 1:
+                readers = tuple(self.edges[edge].target for edge in node.outputs)
+                yield node.id, SharedStageMetadata(node.id, len(readers), readers)

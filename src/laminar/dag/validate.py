@@ -1,0 +1,69 @@
+"""What makes a topology sound: each check raises at the first fault it finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from laminar.dag.edge import DagEdge
+from laminar.dag.order import find_cycle
+from laminar.errors.dag import (
+    CycleDetected,
+    DisconnectedNode,
+    FanOutLimitExceeded,
+    SchemaMismatch,
+)
+
+if TYPE_CHECKING:
+    from laminar.dag.topology import StreamingDag
+
+Check = Callable[["StreamingDag"], None]
+
+
+def check_acyclic(dag: StreamingDag) -> None:
+    """No node may depend on itself, directly or through others."""
+    successors = {node: dag.downstream(node) for node in dag.nodes}
+    path = find_cycle(successors, {node.id: node.name for node in dag.nodes.values()})
+    if path is not None:
+        raise CycleDetected(path)
+
+
+def check_connected(dag: StreamingDag) -> None:
+    """Every node has at least one edge."""
+    for node in dag.nodes.values():
+        if not node.inputs and not node.outputs:
+            raise DisconnectedNode(node.name)
+
+
+def check_schemas(dag: StreamingDag) -> None:
+    """Every column a node expects is delivered, in the same type, by each of its inputs."""
+    for edge in dag.edges.values():
+        _check_edge_schema(dag, edge)
+
+
+def check_fan_out(dag: StreamingDag) -> None:
+    """No output port feeds more consumers than the DAG's limit."""
+    readers = Counter((edge.source, edge.source_port) for edge in dag.edges.values())
+    for (node, _), count in readers.items():
+        if count > dag.max_fan_out:
+            raise FanOutLimitExceeded(dag.nodes[node].name, count, dag.max_fan_out)
+
+
+REGISTRY_CHECKS: tuple[Check, ...] = (check_acyclic, check_schemas, check_fan_out)
+"""For a DAG of registered views, where a table that nobody reads yet is no mistake."""
+
+CHECKS: tuple[Check, ...] = (check_acyclic, check_connected, check_schemas, check_fan_out)
+"""For a DAG that was built as a whole, in the order in which faults are reported."""
+
+
+def _check_edge_schema(dag: StreamingDag, edge: DagEdge) -> None:
+    source, target = dag.nodes[edge.source], dag.nodes[edge.target]
+    delivered, expected = source.output_schema, target.input_schema
+    if delivered is None or expected is None:
+        return
+    for column in expected:
+        found = delivered.field(column.name)
+        if found is None or found.type != column.type:
+            kind = None if found is None else found.type
+            raise SchemaMismatch(source.name, target.name, column.name, column.type, kind)

@@ -1,0 +1,1 @@
+"""From a SELECT statement to a relational plan."""

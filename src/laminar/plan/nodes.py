@@ -1,0 +1,254 @@
+"""The relational plan: a small algebra over Z-sets.
+
+Every node yields rows with named columns and a weight. Column names are unique within a plan, so
+an expression is plain Spark SQL text and never needs a qualifier. Nodes are frozen values: the
+compiler reads them, nothing changes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """All rows of a relation, its columns under unique names."""
+
+    relation: str
+    items: tuple[tuple[str, str], ...]  # (column of the relation, name in the plan)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return tuple(name for _, name in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Rows written in the query itself (VALUES, SELECT without FROM)."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The rows for which the predicate is true."""
+
+    input: Node
+    predicate: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return self.input.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """One output row per input row."""
+
+    input: Node
+    items: tuple[tuple[str, str], ...]  # (expression, name)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return tuple(name for _, name in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Each row beside the rows that a generator (explode and kin) makes of it."""
+
+    input: Node
+    generator: str
+    produced: tuple[str, ...]
+    outer: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return (*self.input.columns, *self.produced)
+
+
+@dataclass(frozen=True, slots=True)
+class Reweigh:
+    """Each row's weight times an integer expression over its columns."""
+
+    input: Node
+    factor: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return self.input.columns
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll:
+    """The rows of all inputs, by position."""
+
+    inputs: tuple[Node, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition over joined rows, and the columns it reads."""
+
+    sql: str
+    reads: frozenset[str]
+    is_equality: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Inner join of any number of inputs; no predicate means a cross join."""
+
+    inputs: tuple[Node, ...]
+    predicates: tuple[Predicate, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return tuple(name for each in self.inputs for name in each.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Anti:
+    """The rows of `left` whose key is not in the set `right` (one row per key, no duplicates)."""
+
+    left: Node
+    right: Node
+    left_keys: tuple[str, ...]
+    right_keys: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return self.left.columns
+
+
+class JoinSide(StrEnum):
+    """Which side of an outer join keeps its unmatched rows."""
+
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    FULL = "FULL"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedJoin:
+    """An outer, semi or anti join whose condition is an equality of keys and something more."""
+
+    left: Node
+    right: Node
+    left_keys: tuple[str, ...]
+    right_keys: tuple[str, ...]
+    condition: str
+    kind: str  # LEFT, RIGHT, FULL, LEFT SEMI, LEFT ANTI as Spark spells them
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        if self.kind in ("LEFT SEMI", "LEFT ANTI"):
+            return self.left.columns
+        return (*self.left.columns, *self.right.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class AggCall:
+    """One aggregate call; the arguments are columns of the input."""
+
+    name: str
+    function: str  # lower case, or "other" for one without a merge rule
+    args: tuple[str, ...]
+    sql: str  # the whole call over the input's columns
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One row per key, or exactly one row when there are no keys."""
+
+    input: Node
+    keys: tuple[str, ...]
+    calls: tuple[AggCall, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return (*self.keys, *(call.name for call in self.calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Each row beside window functions over its partition."""
+
+    input: Node
+    partition: tuple[str, ...]  # columns that every window is partitioned by
+    items: tuple[tuple[str, str], ...]  # (window expression, name)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return (*self.input.columns, *(name for _, name in self.items))
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The first `limit` rows after `offset` in an order; all columns break ties."""
+
+    input: Node
+    order: tuple[str, ...]
+    limit: int
+    offset: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return self.input.columns
+
+
+Node: TypeAlias = (
+    Scan
+    | Constant
+    | Filter
+    | Project
+    | Generate
+    | Reweigh
+    | UnionAll
+    | Join
+    | Anti
+    | KeyedJoin
+    | Aggregate
+    | Window
+    | TopK
+)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """Return the direct inputs of a node."""
+    match node:
+        case Scan() | Constant():
+            return ()
+        case UnionAll() | Join():
+            return node.inputs
+        case Anti() | KeyedJoin():
+            return (node.left, node.right)
+        case _:
+            return (node.input,)
+
+
+def scanned(node: Node) -> tuple[str, ...]:
+    """Return the relations a plan reads, each once, in the order they are met."""
+    found: dict[str, None] = {}
+    stack: list[Node] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Scan):
+            found[current.relation] = None
+        stack.extend(reversed(children(current)))
+    return tuple(found)

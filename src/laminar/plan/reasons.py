@@ -1,0 +1,37 @@
+"""Why a query, or a part of it, has no incremental rule."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Stable reason codes, shown by EXPLAIN and in refusals."""
+
+    REQUESTED = "REQUESTED"
+    RECURSIVE_CTE = "RECURSIVE_CTE"
+    TABLE_FUNCTION = "TABLE_FUNCTION"
+    TABLE_SAMPLE = "TABLE_SAMPLE"
+    PIVOT = "PIVOT"
+    NATURAL_JOIN = "NATURAL_JOIN"
+    LATERAL_SUBQUERY = "LATERAL_SUBQUERY"
+    NON_EQUI_OUTER_JOIN = "NON_EQUI_OUTER_JOIN"
+    SUBQUERY_POSITION = "SUBQUERY_POSITION"
+    CORRELATION = "CORRELATION"
+    SCALAR_CARDINALITY = "SCALAR_CARDINALITY"
+    GENERATOR_POSITION = "GENERATOR_POSITION"
+    NAMED_WINDOW = "NAMED_WINDOW"
+    LIMIT_EXPRESSION = "LIMIT_EXPRESSION"
+    STAR_MODIFIER = "STAR_MODIFIER"
+    UNRESOLVED_NAME = "UNRESOLVED_NAME"
+    UNKNOWN_CLAUSE = "UNKNOWN_CLAUSE"
+    LOWERING_CHANGED_TYPES = "LOWERING_CHANGED_TYPES"
+
+
+class NoRule(Exception):
+    """Raised while planning: this query must be recomputed in full, and here is why."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail

@@ -1,0 +1,145 @@
+"""Which names an expression may use, and the unique column each stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from laminar.plan.reasons import NoRule, Reason
+
+
+@dataclass(slots=True)
+class Binding:
+    """One item of a FROM clause: its alias and its columns in order."""
+
+    alias: str
+    columns: dict[str, str]  # name in lower case -> unique column
+    display: dict[str, str]  # name in lower case -> name as written
+
+    @classmethod
+    def of(cls, alias: str, names: tuple[str, ...], columns: tuple[str, ...]) -> Binding:
+        """Bind display names to unique columns, by position."""
+        lowered = [name.lower() for name in names]
+        return cls(
+            alias.lower(),
+            dict(zip(lowered, columns, strict=True)),
+            dict(zip(lowered, names, strict=True)),
+        )
+
+
+@dataclass(slots=True)
+class Scope:
+    """The bindings of one SELECT, inside those of the query around it."""
+
+    parent: Scope | None = None
+    bindings: list[Binding] = field(default_factory=list)
+    merged: dict[str, str] = field(default_factory=dict)  # columns that USING made one
+
+    def levels(self) -> Iterator[Scope]:
+        """Yield this scope and those around it, innermost first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def _here(self, table: str | None, name: str) -> str | None:
+        if table is None and name in self.merged:
+            return self.merged[name]
+        for binding in self.bindings:
+            if table in (None, binding.alias) and name in binding.columns:
+                return binding.columns[name]
+        return None
+
+    def lookup(self, column: exp.Column) -> tuple[exp.Expression, Scope] | None:
+        """Resolve a column, or a field path that starts at one; say in which scope it lives."""
+        parts = [part.name.lower() for part in column.parts]
+        for scope in self.levels():
+            for table, used in ((parts[0], 2), (None, 1)):
+                if len(parts) < used:
+                    continue
+                found = scope._here(table, parts[used - 1])
+                if found is not None:
+                    resolved: exp.Expression = exp.column(found)
+                    for part in column.parts[used:]:
+                        resolved = exp.Dot(this=resolved, expression=part.copy())
+                    return resolved, scope
+        return None
+
+    def resolve(self, expression: exp.Expression) -> exp.Expression:
+        """Return a copy in which every column is a unique one.
+
+        Raises NoRule for a name from an outer query or a nested query: both need rewriting first.
+        """
+
+        def one(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, exp.Query | exp.Exists):
+                raise NoRule(Reason.SUBQUERY_POSITION, node.sql("spark"))
+            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+                return node
+            found = self.lookup(node)
+            if found is None:
+                raise NoRule(Reason.UNRESOLVED_NAME, node.sql("spark"))
+            if found[1] is not self:
+                raise NoRule(Reason.CORRELATION, node.sql("spark"))
+            return found[0]
+
+        return expression.copy().transform(one)
+
+    def is_local(self, expression: exp.Expression) -> bool:
+        """Whether every column of the expression is bound in this very scope."""
+        return all(self._level_of(column) is self for column in expression.find_all(exp.Column))
+
+    def is_outer(self, expression: exp.Expression) -> bool:
+        """Whether the expression reads columns, and only those of the queries around this one."""
+        levels = [self._level_of(column) for column in expression.find_all(exp.Column)]
+        return bool(levels) and all(level is not None and level is not self for level in levels)
+
+    def _level_of(self, column: exp.Column) -> Scope | None:
+        found = self.lookup(column)
+        return found[1] if found else None
+
+    def star(self, table: str | None = None) -> list[tuple[str, str]]:
+        """Expand `*` or `t.*` to (display name, unique column), USING columns first."""
+        items: list[tuple[str, str]] = []
+        if table is None:
+            names = {
+                name: binding.display[name]
+                for binding in reversed(self.bindings)
+                for name in binding.columns
+                if name in self.merged
+            }
+            items += [(names[name], unique) for name, unique in self.merged.items()]
+        for binding in self.bindings:
+            if table not in (None, binding.alias):
+                continue
+            items += [
+                (binding.display[name], unique)
+                for name, unique in binding.columns.items()
+                if table is not None or name not in self.merged
+            ]
+        if not items:
+            raise NoRule(Reason.UNRESOLVED_NAME, f"{table or ''}.*")
+        return items
+
+
+def conjuncts(condition: exp.Expression | None) -> list[exp.Expression]:
+    """Split a condition at its top-level ANDs."""
+    if condition is None:
+        return []
+    if isinstance(condition, exp.Paren):
+        return conjuncts(condition.this)
+    if isinstance(condition, exp.And):
+        return conjuncts(condition.left) + conjuncts(condition.right)
+    return [condition]
+
+
+def text(expression: exp.Expression) -> str:
+    """Render an expression as Spark SQL."""
+    return expression.sql(dialect="spark")
+
+
+def reads(expression: exp.Expression) -> frozenset[str]:
+    """Return the unique columns that a resolved expression reads."""
+    return frozenset(column.name for column in expression.find_all(exp.Column))

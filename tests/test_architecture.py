@@ -1,0 +1,138 @@
+"""Imports point one way: from the outside in, and Spark stays at the edge."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import laminar
+
+ROOT = Path(laminar.__file__).parent
+
+RANK = {
+    "preflight": 0,
+    "errors": 0,
+    "model": 1,
+    "dag": 2,
+    "mv": 2,
+    "sql": 3,
+    "plan": 4,
+    "delta": 5,
+    "checkpoint": 6,
+    "bridge": 6,
+    "connectors": 6,
+    "store": 6,
+    "runtime": 7,
+    "session": 8,
+    "testing": 9,
+    "cli": 9,
+    "console": 9,
+}
+"""A part may import itself and parts of lower rank; parts of equal rank do not know each other."""
+
+SIBLINGS_ALLOWED = {("laminar.dag.watermark", "laminar.mv.watermark")}
+"""The tracker of a DAG is the tracker of views, spoken to by node."""
+
+ONLY_IN = {
+    "pyspark": {"runtime", "connectors", "store", "session", "testing"},
+    "sqlglot": {"sql", "plan", "delta"},
+}
+"""Library -> the parts that may import it."""
+
+
+def imported(source: str, module: str, *, is_package: bool) -> Iterator[str]:
+    """Yield the full name of everything a module imports, wherever in it the import stands."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            stem = ".".join([*base, *([node.module] if node.module else [])])
+            # `from laminar import dag` names a part, `from laminar.dag import X` a thing in one.
+            names = (f"{stem}.{alias.name}" for alias in node.names)
+            yield from names if stem == "laminar" else [stem]
+
+
+def faults(source: str, module: str, *, is_package: bool = False) -> list[str]:
+    """Return the imports of a module that break a rule."""
+    part = part_of(module)
+    found = []
+    for target in imported(source, module, is_package=is_package):
+        library = target.split(".")[0]
+        if library in ONLY_IN and part not in ONLY_IN[library]:
+            found.append(f"{module} imports {library}")
+        if library == "laminar" and not allowed(module, target):
+            found.append(f"{module} imports {target}")
+    return found
+
+
+def allowed(module: str, target: str) -> bool:
+    if (module, target) in SIBLINGS_ALLOWED or part_of(module) == part_of(target):
+        return True
+    # A name of the package itself has no rank: inside, things are imported from where they live.
+    return RANK.get(part_of(target), 99) < RANK[part_of(module)]
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+INSIDE = [(module, path) for module, path in modules() if module != "laminar"]
+
+
+def test_every_part_has_a_rank() -> None:
+    assert {part_of(module) for module, _ in INSIDE} <= set(RANK)
+    assert len(INSIDE) > 10
+
+
+@pytest.mark.parametrize(("module", "path"), INSIDE, ids=[module for module, _ in INSIDE])
+def test_imports_point_inwards(module: str, path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert faults(source, module, is_package=path.name == "__init__.py") == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("laminar.dag.node", "import pyspark"),
+        ("laminar.delta.join", "from pyspark.sql import DataFrame"),
+        ("laminar.runtime.executor", "import sqlglot.expressions as exp"),
+        ("laminar.model.schema", "from laminar.dag.node import DagNode"),
+        ("laminar.model.schema", "from laminar import dag"),
+        ("laminar.model.schema", "from ..dag import node"),
+        ("laminar.sql.parse", "def f():\n    from laminar.plan import nodes"),
+        ("laminar.dag.topology", "import laminar.mv.registry"),
+        ("laminar.mv.watermark", "from laminar.dag.watermark import DagWatermarkTracker"),
+        ("laminar.bridge.pipeline", "from laminar.connectors.base import Source"),
+        ("laminar.errors.dag", "from laminar.model import Schema"),
+        ("laminar.runtime.executor", "from laminar import DagBuilder"),
+    ],
+)
+def test_an_offender_is_caught(module: str, source: str) -> None:
+    assert len(faults(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("laminar.runtime.executor", "from pyspark.sql import DataFrame"),
+        ("laminar.sql.parse", "import sqlglot"),
+        ("laminar.dag.topology", "from laminar.model.ids import NodeId"),
+        ("laminar.dag.topology", "from .node import DagNode"),
+        ("laminar.dag.watermark", "from laminar.mv.watermark import CascadingWatermarkTracker"),
+        ("laminar.cli.main", "from laminar import session"),
+        ("laminar.session", "from laminar.runtime import executor"),
+    ],
+)
+def test_an_honest_import_passes(module: str, source: str) -> None:
+    assert faults(source, module) == []

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import runpy
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import laminar
+from laminar import errors
+
+PAGE_TOOL = Path(__file__).parents[1] / "tools" / "errors_page.py"
+
+EXAMPLES: list[errors.LaminarError] = [
+    errors.CycleDetected(["a", "b", "a"]),
+    errors.NodeNotFound("normalise", ["normalize", "trades"]),
+    errors.DisconnectedNode("lonely"),
+    errors.SchemaMismatch("a", "b", "price", "decimal(10,2)", "double"),
+    errors.FanOutLimitExceeded("hub", 9, 8),
+    errors.DuplicateNode("a"),
+    errors.DuplicateEdge("a", "b"),
+    errors.InvalidPort("a", 8, 8),
+    errors.InvalidOperator(3),
+    errors.BackpressureFull(4),
+    errors.OperatorError("vwap", ValueError("bad price")),
+    errors.ConnectorError("kafka", "no broker"),
+    errors.CheckpointTimeout(7, 1.5),
+    errors.NoCheckpointFound("/state"),
+    errors.RecoveryFailed("segment 3 is missing"),
+    errors.InvalidSchema("no type"),
+    errors.InvalidSetting("capacity", 0, "1 or more"),
+    errors.DuplicateName("v"),
+    errors.SourceNotFound("v", "tradez", ["trades"]),
+    errors.MvCycleDetected(["v", "w", "v"]),
+    errors.ViewNotFound("w", []),
+    errors.HasDependents("v", ["w", "x"]),
+    errors.OperatorNotFound("v"),
+    errors.JavaUnavailable("Laminar needs Java 17+ and found no java on the PATH."),
+]
+
+
+@pytest.fixture(scope="module")
+def page() -> dict[str, Any]:
+    return runpy.run_path(str(PAGE_TOOL))
+
+
+def test_the_page_of_errors_is_up_to_date(page: dict[str, Any]) -> None:
+    assert page["PAGE"].read_text(encoding="utf-8") == page["render"]()
+
+
+def test_codes_are_unique_and_well_formed(page: dict[str, Any]) -> None:
+    codes = [cls.code for cls in page["error_classes"]()]
+    assert [code for code, times in Counter(codes).items() if times > 1] == []
+    assert all(re.fullmatch(r"LMR-\d{4}", code) for code in codes)
+    assert all(code[4] in page["RANGES"] for code in codes)
+
+
+def test_every_error_says_what_happened_and_what_to_do(page: dict[str, Any]) -> None:
+    for cls in page["error_classes"]():
+        first, blank, *rest = (cls.__doc__ or "").strip().splitlines()
+        assert first.endswith("."), cls
+        assert blank == "", cls
+        assert rest, cls
+
+
+def test_every_error_is_exported(page: dict[str, Any]) -> None:
+    for cls in page["error_classes"]():
+        assert getattr(laminar, cls.__name__) is cls
+
+
+def test_every_class_has_an_example_here(page: dict[str, Any]) -> None:
+    bases = {errors.LaminarError, errors.DagError, errors.MvError}
+    assert {type(example) for example in EXAMPLES} == set(page["error_classes"]()) - bases
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_messages_follow_the_style(error: errors.LaminarError) -> None:
+    assert error.message[0].islower()
+    assert error.message[-1] not in ".!"
+    assert str(error).startswith(f"{error.code}: {error.message}")
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("again", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_errors_survive_copying(error: errors.LaminarError, again: Any) -> None:
+    twin = again(error)
+    assert type(twin) is type(error)
+    assert str(twin) == str(error)
+    assert vars(twin) == vars(error)
+
+
+def test_a_cycle_is_named_by_its_path() -> None:
+    error = errors.CycleDetected(["a", "b", "a"])
+    assert error.path == ("a", "b", "a")
+    assert "a -> b -> a" in str(error)
+
+
+def test_a_cycle_of_views_is_both_kinds_of_error() -> None:
+    error = errors.MvCycleDetected(["v", "v"])
+    assert isinstance(error, errors.CycleDetected)
+    assert isinstance(error, errors.MvError)
+    assert isinstance(error, errors.DagError)
+    assert error.code == "LMR-2003"
+
+
+def test_an_unknown_name_suggests_the_nearest() -> None:
+    error = errors.NodeNotFound("Normalise", ["normalize", "trades"])
+    assert error.suggestion == "normalize"
+    assert error.hint == 'did you mean "normalize"?'
+    assert errors.NodeNotFound("zzz", ["normalize"]).hint == ""
+
+
+def test_a_schema_mismatch_names_edge_column_and_both_types() -> None:
+    error = errors.SchemaMismatch("a", "b", "price", "decimal(10,2)", "double")
+    for part in ("a -> b", '"price"', "decimal(10,2)", "double"):
+        assert part in error.message
+
+
+def test_dependents_are_listed_with_the_way_out() -> None:
+    error = errors.HasDependents("v", iter(["w", "x"]))
+    assert error.dependents == ("w", "x")
+    assert '"w", "x"' in error.detail
+    assert "CASCADE" in error.hint

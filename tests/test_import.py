@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import laminar
+
+FIVE_NAMES = "DagBuilder, StreamingDag, MvRegistry, DagWatermarkTracker, LaminarError"
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+
+def test_importing_names_does_not_load_spark() -> None:
+    program = f"""
+import sys
+from laminar import {FIVE_NAMES}
+heavy = {{"pyspark", "sqlglot", "pyarrow", "pandas"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_the_package_is_quick() -> None:
+    # A whole second on top of an empty interpreter is far more than it takes; a heavy import
+    # at the top of the package is far beyond that.
+    def best_of_three(program: str) -> float:
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            run(program)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    assert best_of_three(f"from laminar import {FIVE_NAMES}") - best_of_three("pass") < 1.0
+
+
+def test_every_public_name_can_be_had() -> None:
+    for name in laminar.__all__:
+        assert getattr(laminar, name) is not None
+
+
+def test_the_three_lists_of_names_agree() -> None:
+    assert sorted(laminar.__all__) == sorted(laminar._HOMES)
+    assert set(laminar.__all__) <= set(dir(laminar))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'DagBilder'"):
+        _ = laminar.DagBilder  # type: ignore[attr-defined]
