@@ -8,7 +8,6 @@ compiler reads them, nothing changes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeAlias
 
 
@@ -89,10 +88,11 @@ class Reweigh:
 
 @dataclass(frozen=True, slots=True)
 class UnionAll:
-    """The rows of all inputs, by position."""
+    """The rows of all inputs, by position; `types` (if any) are what the columns widen to."""
 
     inputs: tuple[Node, ...]
     columns: tuple[str, ...]
+    types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,6 @@ class Anti:
     def columns(self) -> tuple[str, ...]:
         """Names of the output columns."""
         return self.left.columns
-
-
-class JoinSide(StrEnum):
-    """Which side of an outer join keeps its unmatched rows."""
-
-    LEFT = "LEFT"
-    RIGHT = "RIGHT"
-    FULL = "FULL"
 
 
 @dataclass(frozen=True, slots=True)

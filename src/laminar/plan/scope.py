@@ -44,7 +44,8 @@ class Scope:
             yield scope
             scope = scope.parent
 
-    def _here(self, table: str | None, name: str) -> str | None:
+    def local(self, table: str | None, name: str) -> str | None:
+        """Look a name up in this scope alone."""
         if table is None and name in self.merged:
             return self.merged[name]
         for binding in self.bindings:
@@ -52,28 +53,28 @@ class Scope:
                 return binding.columns[name]
         return None
 
-    def lookup(self, column: exp.Column) -> tuple[exp.Expression, Scope] | None:
+    def lookup(self, column: exp.Column) -> tuple[exp.Expr, Scope] | None:
         """Resolve a column, or a field path that starts at one; say in which scope it lives."""
         parts = [part.name.lower() for part in column.parts]
         for scope in self.levels():
             for table, used in ((parts[0], 2), (None, 1)):
                 if len(parts) < used:
                     continue
-                found = scope._here(table, parts[used - 1])
+                found = scope.local(table, parts[used - 1])
                 if found is not None:
-                    resolved: exp.Expression = exp.column(found)
+                    resolved: exp.Expr = exp.column(found)
                     for part in column.parts[used:]:
                         resolved = exp.Dot(this=resolved, expression=part.copy())
                     return resolved, scope
         return None
 
-    def resolve(self, expression: exp.Expression) -> exp.Expression:
+    def resolve(self, expression: exp.Expr) -> exp.Expr:
         """Return a copy in which every column is a unique one.
 
         Raises NoRule for a name from an outer query or a nested query: both need rewriting first.
         """
 
-        def one(node: exp.Expression) -> exp.Expression:
+        def one(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Query | exp.Exists):
                 raise NoRule(Reason.SUBQUERY_POSITION, node.sql("spark"))
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
@@ -87,11 +88,11 @@ class Scope:
 
         return expression.copy().transform(one)
 
-    def is_local(self, expression: exp.Expression) -> bool:
+    def is_local(self, expression: exp.Expr) -> bool:
         """Whether every column of the expression is bound in this very scope."""
         return all(self._level_of(column) is self for column in expression.find_all(exp.Column))
 
-    def is_outer(self, expression: exp.Expression) -> bool:
+    def is_outer(self, expression: exp.Expr) -> bool:
         """Whether the expression reads columns, and only those of the queries around this one."""
         levels = [self._level_of(column) for column in expression.find_all(exp.Column)]
         return bool(levels) and all(level is not None and level is not self for level in levels)
@@ -124,7 +125,7 @@ class Scope:
         return items
 
 
-def conjuncts(condition: exp.Expression | None) -> list[exp.Expression]:
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
     """Split a condition at its top-level ANDs."""
     if condition is None:
         return []
@@ -135,11 +136,11 @@ def conjuncts(condition: exp.Expression | None) -> list[exp.Expression]:
     return [condition]
 
 
-def text(expression: exp.Expression) -> str:
+def text(expression: exp.Expr) -> str:
     """Render an expression as Spark SQL."""
     return expression.sql(dialect="spark")
 
 
-def reads(expression: exp.Expression) -> frozenset[str]:
+def reads(expression: exp.Expr) -> frozenset[str]:
     """Return the unique columns that a resolved expression reads."""
     return frozenset(column.name for column in expression.find_all(exp.Column))

@@ -1,0 +1,116 @@
+"""Where Arrow and Spark read the same text differently, and how to notice.
+
+Law: what passes here is, value for value, what Spark's own reader makes of the same text. What
+does not pass is left to Spark, whether it is wrong or merely unusual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from laminar.connectors.arrow_types import INSTANT, WALL_CLOCK
+
+_ZONE = r"(?:Z|[+-](?:0\d|1[0-7]):?[0-5]\d)"
+# Arrow alone also takes a zone after minutes, and offsets beyond 18 hours.
+_CLOCK = r"^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?" + _ZONE + "?)?$"
+_DATE = r"^\d{4}-\d\d-\d\d$"
+# Arrow alone takes hexadecimal digits, and blanks around them.
+_INTEGER = r"^-?\d+$"
+_DECIMAL = r"^[+-]?(?:\d+\.?\d*|\.\d+)$"
+_BOOLEAN = "^(?:true|false)$"
+
+_SPELLINGS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_timestamp, _CLOCK),
+    (pa.types.is_date, _DATE),
+    (pa.types.is_integer, _INTEGER),
+    (pa.types.is_decimal, _DECIMAL),
+    (pa.types.is_boolean, _BOOLEAN),
+)
+"""Types, and the texts for them that Spark and Arrow read alike."""
+
+
+def is_clock_type(kind: pa.DataType) -> bool:
+    """Whether the type is a date or a timestamp."""
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def has_spelling(kind: pa.DataType) -> bool:
+    """Whether `from_text` can make values of this type."""
+    return any(applies(kind) for applies, _ in _SPELLINGS)
+
+
+def from_text(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
+    """Make texts what they stand for; a time without a zone is UTC. None if Spark must decide."""
+    spelling = next(text for applies, text in _SPELLINGS if applies(kind))
+    # None is what there is to say about no texts at all.
+    if pc.all(pc.match_substring_regex(column, spelling)).as_py() is False:
+        return None
+    try:
+        if kind == INSTANT and not _has_zone(column):
+            return column.cast(WALL_CLOCK).cast(INSTANT)
+        # A column of which some texts have a zone and some have none is refused by either cast.
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def declared(
+    table: pa.Table, schema: pa.Schema, as_text: Callable[[pa.DataType], bool]
+) -> pa.Table | None:
+    """Return the table as declared, where columns of some types were read as text."""
+    columns = []
+    for field in schema:
+        column = table[field.name]
+        if as_text(field.type):
+            column = from_text(column, field.type)
+            if column is None:
+                return None
+        columns.append(column)
+    result = pa.table(columns, schema=schema)
+    return result if numbers_are_plain(result) else None
+
+
+def numbers_are_plain(table: pa.Table) -> bool:
+    """Whether all floats are finite and not a negative zero, and all decimals fit their type.
+
+    Spark reads the JSON number `-0` as 0.0, Arrow as -0.0, and they know different words for
+    infinity. Arrow lets 123456789 be a DECIMAL(10,2).
+    """
+    return all(
+        _plain(leaf)
+        for column in table.columns
+        for chunk in column.chunks
+        for leaf in _leaves(chunk)
+    )
+
+
+def _has_zone(column: pa.ChunkedArray) -> bool:
+    first = next((text for text in column if text.is_valid), None)
+    return first is not None and bool(pc.match_substring_regex(first, _ZONE + "$").as_py())
+
+
+def _leaves(array: pa.Array) -> Iterator[pa.Array]:
+    if pa.types.is_struct(array.type):
+        for index in range(array.type.num_fields):
+            yield from _leaves(array.field(index))
+    elif pa.types.is_list(array.type):
+        yield from _leaves(array.flatten())
+    else:
+        yield array
+
+
+def _plain(array: pa.Array) -> bool:
+    if pa.types.is_decimal(array.type):
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid:
+            return False
+    if not pa.types.is_floating(array.type):
+        return True
+    values = array.drop_null().to_numpy()
+    negative_zero = (values == 0) & np.signbit(values)
+    return bool(np.isfinite(values).all() and not negative_zero.any())

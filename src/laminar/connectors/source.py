@@ -1,0 +1,118 @@
+"""What a source is to the engine: offsets, and rows between two of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+from laminar.errors.connectors import SourceError, SourceReadFailed
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    from pyspark.sql import DataFrame, SparkSession
+
+_SPARK_FACT = re.compile(r"\[[A-Z][A-Z0-9_.]+\] \S[^\n]*")
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+Offset: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+"""How far a source has been read, as a JSON value that only the source understands.
+
+`None` in the place of an offset is the beginning.
+"""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Rows that can be read again.
+
+    Law: `read(s, e)` is a function of `(s, e)`, today and after a restart, and
+    `read(s, m) + read(m, e) = read(s, e)` as bags. Rows have exactly the declared columns, in
+    their order; there is no weight column, a row read is a row inserted.
+    """
+
+    @property
+    def append_only(self) -> bool:
+        """Whether rows, once delivered, are never taken back."""
+        ...
+
+    def latest_offset(self, start: Offset | None) -> Offset | None:
+        """Return where a batch that begins at `start` may end; None if there is nothing new.
+
+        `start` is the end of the last committed batch. A source may stop short of everything it
+        has, to keep a batch small.
+        """
+        ...
+
+    def read(self, spark: SparkSession, start: Offset | None, end: Offset) -> DataFrame:
+        """Return the rows after `start`, up to and including `end`."""
+        ...
+
+
+@runtime_checkable
+class ArrowSource(Source, Protocol):
+    """A source that can also read a small batch without Spark, straight into Arrow."""
+
+    def read_arrow(self, start: Offset | None, end: Offset) -> pa.Table | None:
+        """Return the same rows as `read`; None means: use `read` for this range."""
+        ...
+
+
+@runtime_checkable
+class ExplainingSource(Source, Protocol):
+    """A source that can say why reading a range failed, once it has."""
+
+    def explain(self, spark: SparkSession, start: Offset | None, end: Offset) -> SourceError | None:
+        """Return what is wrong with the rows of the range; None if nothing is."""
+        ...
+
+
+@runtime_checkable
+class ClosingSource(Source, Protocol):
+    """A source that holds something which must be given back."""
+
+    def close(self) -> None:
+        """Give it back; called once, after the last read."""
+        ...
+
+
+def read_arrow(source: Source, start: Offset | None, end: Offset) -> pa.Table | None:
+    """Read without Spark where the source can; None means: use `source.read`."""
+    return source.read_arrow(start, end) if isinstance(source, ArrowSource) else None
+
+
+def explain_failure(
+    source: Source,
+    name: str,
+    spark: SparkSession,
+    start: Offset | None,
+    end: Offset,
+    error: Exception,
+) -> SourceError:
+    """Turn an exception of Spark, raised while it read a range, into one that names the row.
+
+    Spark reads when the rows are asked for, so only whoever asks sees it fail.
+    """
+    if isinstance(error, SourceError):
+        return error
+    found = source.explain(spark, start, end) if isinstance(source, ExplainingSource) else None
+    found = found or SourceReadFailed(name, fact_of(error))
+    found.__cause__ = error
+    return found
+
+
+def fact_of(error: Exception) -> str:
+    """Return the one line of an exception that says what happened.
+
+    Spark's lines begin with their class in brackets, somewhere among those of the Java stack.
+    """
+    text = str(error)
+    found = _SPARK_FACT.search(text)
+    return found[0] if found else text.strip().partition("\n")[0]
+
+
+def close(source: Source) -> None:
+    """Close the source if it holds anything."""
+    if isinstance(source, ClosingSource):
+        source.close()

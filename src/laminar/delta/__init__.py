@@ -1,0 +1,1 @@
+"""From a relational plan to the statements that keep it up to date."""

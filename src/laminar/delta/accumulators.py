@@ -1,0 +1,188 @@
+"""Aggregates as mergeable accumulators.
+
+A group's state is a bag of partial rows; merging them gives the accumulators, finishing those
+gives the result. AVG is a sum and a count, MIN is the least of partial minima, and so on. An
+accumulator is *invertible* if a negative weight undoes a positive one; where one is not, a
+retraction makes the engine read the touched groups again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from laminar.model.trace import WEIGHT
+from laminar.plan.nodes import AggCall
+
+COUNT = "__n"
+"""The accumulator every group has: how many rows it holds."""
+
+_NARROW = frozenset(("tinyint", "smallint", "int"))
+_FLOATING = frozenset(("float", "double"))
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """One mergeable number (or value) of a group."""
+
+    name: str
+    partial: str  # over the input's columns and weight
+    merge: str  # SUM, MIN or MAX
+    kind: str  # "count", "integer", "floating", "decimal(..)" or "value"
+
+    @property
+    def invertible(self) -> bool:
+        """Whether a retraction can be added in."""
+        return self.merge == "SUM" and self.kind != "floating"
+
+    def merged(self, column: str, weight: str) -> str:
+        """Merge partial rows; `weight` is how often each of them counts."""
+        if self.merge == "SUM":
+            return f"COALESCE(SUM({times(column, weight, self.kind)}), {self._zero()})"
+        return f"{self.merge}(IF({weight} > 0, {column}, NULL))"
+
+    def _zero(self) -> str:
+        return f"CAST(0 AS {self.kind})" if self.kind.startswith("decimal") else "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """How a call's result follows from accumulators; `{0}`, `{1}` stand for their columns."""
+
+    name: str
+    template: str
+    uses: tuple[str, ...]
+
+    def over(self, prefix: str) -> str:
+        """Render over accumulator columns with a prefix."""
+        return self.template.format(*(f"{prefix}{name}" for name in self.uses))
+
+
+def times(value: str, weight: str, kind: str) -> str:
+    """Multiply a value by a weight without losing digits."""
+    if not kind.startswith("decimal"):
+        return f"{value} * {weight}"
+    # DECIMAL times BIGINT would widen past 38 digits and drop some; adding up keeps them all.
+    copies = (
+        f"AGGREGATE(ARRAY_REPEAT(CAST({value} AS {kind}), CAST(ABS({weight}) AS INT)), "
+        f"CAST(0 AS {kind}), (a, b) -> CAST(a + b AS {kind}))"
+    )
+    return (
+        f"CASE WHEN {weight} = 1 THEN CAST({value} AS {kind}) "
+        f"WHEN {weight} = -1 THEN -CAST({value} AS {kind}) "
+        f"WHEN {weight} > 0 THEN {copies} WHEN {weight} < 0 THEN -{copies} "
+        f"ELSE CAST(0 AS {kind}) END"
+    )
+
+
+class Accumulators:
+    """The accumulators of a set of calls, shared where they agree."""
+
+    def __init__(self, calls: tuple[AggCall, ...], types: Mapping[str, str]) -> None:
+        self._types = types
+        self._by_partial: dict[tuple[str, str], Accumulator] = {}
+        self.rows = self._add(f"SUM({WEIGHT})", "SUM", "count", COUNT)
+        self.finishes = tuple(self._finish(call) for call in calls)
+
+    @property
+    def all(self) -> tuple[Accumulator, ...]:
+        """All accumulators in a fixed order."""
+        return tuple(self._by_partial.values())
+
+    @property
+    def invertible(self) -> bool:
+        """Whether retractions can simply be added in."""
+        return all(each.invertible for each in self.all)
+
+    def _add(self, partial: str, merge: str, kind: str, name: str = "") -> Accumulator:
+        key = (partial, merge)
+        if key not in self._by_partial:
+            given = name or f"__a{len(self._by_partial)}"
+            self._by_partial[key] = Accumulator(given, partial, merge, kind)
+        return self._by_partial[key]
+
+    def _count(self, test: str) -> Accumulator:
+        return self._add(f"SUM(IF({test}, {WEIGHT}, 0L))", "SUM", "count")
+
+    def _sum(self, column: str) -> Accumulator:
+        kind = summed_kind(self._types[column])
+        partial = times(column, WEIGHT, kind)
+        zero = f"CAST(0 AS {kind})" if kind.startswith("decimal") else "0"
+        return self._add(f"COALESCE(SUM({partial}), {zero})", "SUM", kind)
+
+    def _finish(self, call: AggCall) -> Finish:
+        args = call.args
+        match call.function:
+            case "count_star":
+                return Finish(call.name, "{0}", (COUNT,))
+            case "count":
+                return Finish(call.name, "{0}", (self._count(f"{args[0]} IS NOT NULL").name,))
+            case "count_if":
+                return Finish(call.name, "{0}", (self._count(args[0]).name,))
+            case "sum":
+                uses = (self._count(f"{args[0]} IS NOT NULL"), self._sum(args[0]))
+                return Finish(call.name, "IF({0} = 0, NULL, {1})", _names(*uses))
+            case "avg":
+                return self._average(call)
+            case "min" | "max":
+                extreme = self._add(
+                    f"{call.function.upper()}({args[0]})", call.function.upper(), "value"
+                )
+                return Finish(call.name, "{0}", (extreme.name,))
+            case "min_by" | "max_by":
+                merge = call.function[:3].upper()
+                pair = f"IF({args[1]} IS NULL, NULL, NAMED_STRUCT('y', {args[1]}, 'x', {args[0]}))"
+                return Finish(
+                    call.name, "{0}.x", (self._add(f"{merge}({pair})", merge, "value").name,)
+                )
+            case "bool_and" | "bool_or":
+                yes, no = self._count(args[0]), self._count(f"NOT {args[0]}")
+                test = "{1} = 0" if call.function == "bool_and" else "{0} > 0"
+                return Finish(call.name, f"IF({{0}} + {{1}} = 0, NULL, {test})", _names(yes, no))
+            case other:
+                raise ValueError(f"{other} has no accumulators")
+
+    def _average(self, call: AggCall) -> Finish:
+        column = call.args[0]
+        count, total = self._count(f"{column} IS NOT NULL"), self._sum(column)
+        digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", self._types[column])
+        if digits is None:
+            quotient = "CAST({1} AS DOUBLE) / {0}"
+        else:
+            precision, scale = (min(38, int(each) + 4) for each in digits.groups())
+            quotient = f"CAST({{1}} / CAST({{0}} AS DECIMAL(20,0)) AS DECIMAL({precision},{scale}))"
+        return Finish(call.name, f"IF({{0}} = 0, NULL, {quotient})", _names(count, total))
+
+
+def _names(*accumulators: Accumulator) -> tuple[str, ...]:
+    return tuple(each.name for each in accumulators)
+
+
+def summed_kind(kind: str) -> str:
+    """Return the kind in which values of a Spark type are added up exactly."""
+    if kind in _NARROW or kind == "bigint":
+        return "integer"
+    if kind in _FLOATING:
+        return "floating"
+    digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    if digits is None:
+        raise ValueError(f"cannot add up {kind}")
+    return f"decimal(38,{digits.group(2)})"
+
+
+def mergeable(calls: tuple[AggCall, ...], types: Mapping[str, str]) -> bool:
+    """Whether every call has accumulators for the types it is given."""
+    return all(_has_rule(call, types) for call in calls)
+
+
+def _has_rule(call: AggCall, types: Mapping[str, str]) -> bool:
+    if call.function == "other":
+        return False
+    kinds = [types[arg] for arg in call.args]
+    if call.function in ("sum", "avg"):
+        return kinds[0].startswith("decimal(") or kinds[0] in _NARROW | _FLOATING | {"bigint"}
+    if call.function in ("min_by", "max_by"):
+        # Ties are broken by the value, which must have an order for that.
+        return not any("map<" in kind or kind == "variant" for kind in kinds)
+    return True

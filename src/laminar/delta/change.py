@@ -1,0 +1,102 @@
+"""What an epoch does to a relation, as SQL text: before, after, and the difference.
+
+    after = before + delta        (as Z-sets: weights add up, zero means absent)
+
+A text of None says that the rows are known to be none at all; rules use that to leave out terms
+instead of running them on nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from laminar.model.trace import WEIGHT
+
+
+class Version(StrEnum):
+    """The three faces of a relation in an epoch."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    DELTA = "delta"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of a relation when an epoch's statements are rendered."""
+
+    changed: bool = True  # the delta has rows
+    insert_only: bool = False  # the delta has no negative weight
+    positive: bool = False  # the stored history has no negative weight
+    existed: bool = True  # the relation had rows before
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A plan's rows before and after an epoch, and the delta between."""
+
+    before: str | None
+    after: str | None
+    delta: str | None
+    insert_only: bool  # the delta has no negative weight
+    positive: bool  # before and after have no negative weight
+
+    def map(self, rule: Callable[[str], str]) -> Change:
+        """Apply a linear rule: f(a + b) = f(a) + f(b), so it goes through each face."""
+        return Change(
+            None if self.before is None else rule(self.before),
+            None if self.after is None else rule(self.after),
+            None if self.delta is None else rule(self.delta),
+            self.insert_only,
+            self.positive,
+        )
+
+
+def quote(name: str) -> str:
+    """Quote a column name where Spark asks for it."""
+    if re.fullmatch(r"c\d+|__\w+", name):
+        return name
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def table(relation: str, version: Version | str) -> str:
+    """Return the name under which a face of a relation is bound while statements run."""
+    slug = re.sub(r"[^a-z0-9_]", "_", relation.lower())
+    if slug != relation:
+        slug = f"{slug}_{zlib.crc32(relation.encode()):08x}"
+    return f"{slug}__{version}"
+
+
+def union(parts: list[str]) -> str | None:
+    """Add Z-sets up."""
+    if not parts:
+        return None
+    return "\nUNION ALL\n".join(parts)
+
+
+def columns(names: tuple[str, ...], prefix: str = "") -> str:
+    """Render a column list."""
+    return ", ".join(f"{prefix}{quote(name)}" for name in names)
+
+
+def consolidate(sql: str, names: tuple[str, ...]) -> str:
+    """Add up the weights of equal rows and drop those that cancel out."""
+    listed = columns(names)
+    return (
+        f"SELECT {listed}, SUM({WEIGHT}) AS {WEIGHT} FROM ({sql}) "
+        f"GROUP BY {listed} HAVING SUM({WEIGHT}) <> 0"
+    )
+
+
+def bag(sql: str, names: tuple[str, ...], *, positive: bool) -> str:
+    """Turn a Z-set into plain rows: a weight of 3 becomes three rows."""
+    rows = sql if positive else consolidate(sql, names)
+    return (
+        f"SELECT {columns(names)} FROM ({rows}) "
+        f"LATERAL VIEW EXPLODE(ARRAY_REPEAT(0, CAST({WEIGHT} AS INT))) copies AS __copy"
+    )

@@ -1,0 +1,241 @@
+"""Cut a plan into relations, each kept up to date by one rule.
+
+Linear operators and inner joins need no state and stay together in one statement. Every other
+operator becomes a relation of its own, named after the view (`v#1`, `v#2`), with a trace that its
+readers share. Equal sub-plans become one relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+from laminar.delta.accumulators import Accumulators, mergeable
+from laminar.delta.merge import accumulate
+from laminar.delta.program import (
+    Limited,
+    Maintained,
+    Mapped,
+    Merged,
+    Program,
+    Recomputed,
+    Regrouped,
+    Shape,
+)
+from laminar.delta.render import Everything, change
+from laminar.plan.nodes import (
+    Aggregate,
+    Anti,
+    Constant,
+    Filter,
+    Generate,
+    Join,
+    KeyedJoin,
+    Node,
+    Project,
+    Reweigh,
+    Scan,
+    TopK,
+    UnionAll,
+    Window,
+    scanned,
+)
+from laminar.plan.reasons import NoRule, Reason
+
+NodeT = TypeVar("NodeT", bound=Node)
+
+
+class Types(Protocol):
+    """Asks Spark for types; knows the relations declared so far."""
+
+    def types(self, node: Node) -> Mapping[str, str]:
+        """Return column -> type of a plan."""
+        ...
+
+    def of_sql(self, sql: str) -> Mapping[str, str]:
+        """Return column -> type of a statement."""
+        ...
+
+    def declare(self, shape: Shape) -> None:
+        """Make a relation known under its name."""
+        ...
+
+
+def compile_query(shape: Shape, node: Node, types: Types) -> Program:
+    """Compile a lowered query; `shape` is the view's name, columns and declared types."""
+    return _Compiler(shape, types).compile(node)
+
+
+def compile_full(
+    shape: Shape, sql: str, reads: tuple[str, ...], reason: Reason, detail: str
+) -> Program:
+    """Compile a query that has no rule."""
+    return Program(shape.name, (Recomputed(shape, sql, reads, reason, detail),))
+
+
+class _Compiler:
+    def __init__(self, shape: Shape, types: Types) -> None:
+        self.shape = shape
+        self.types = types
+        self.relations: list[Maintained] = []
+        self.known: dict[Node, Scan] = {}
+
+    def compile(self, node: Node) -> Program:
+        root = self._declared(self._cut(node))
+        reads = scanned(root)
+        own = {each.shape.name for each in self.relations}
+        self.relations.append(
+            Mapped(self.shape, root, reads, fusible=_is_light(root) or set(reads) <= own)
+        )
+        return Program(self.shape.name, tuple(self.relations))
+
+    def _declared(self, node: Node) -> Node:
+        """Give the output the declared types; refuse a lowering that changed their family."""
+        found = self.types.types(node)
+        items: list[tuple[str, str]] = []
+        for column, name, declared in zip(
+            node.columns, self.shape.columns, self.shape.types, strict=True
+        ):
+            kind = found[column]
+            if kind == declared:
+                items.append((column, column))
+            elif _family(kind) == _family(declared):
+                items.append((f"CAST({column} AS {declared})", column))
+            else:
+                raise NoRule(
+                    Reason.LOWERING_CHANGED_TYPES, f"{name} is {declared}, planned as {kind}"
+                )
+        return Project(node, tuple(items))
+
+    def _cut(self, node: Node) -> Node:
+        match node:
+            case Scan() | Constant():
+                return node
+            case Filter():
+                return Filter(self._cut(node.input), node.predicate)
+            case Project():
+                return Project(self._cut(node.input), node.items)
+            case Generate():
+                return Generate(self._cut(node.input), node.generator, node.produced, node.outer)
+            case Reweigh():
+                return Reweigh(self._cut(node.input), node.factor)
+            case UnionAll():
+                parts = tuple(self._cut(each) for each in node.inputs)
+                return UnionAll(parts, node.columns, node.types)
+            case Join():
+                return Join(tuple(self._light(each) for each in node.inputs), node.predicates)
+            case Anti():
+                return Anti(
+                    self._light(node.left), self._light(node.right), node.left_keys, node.right_keys
+                )
+            case Aggregate():
+                return self._stateful(node, self._aggregate)
+            case Window() | KeyedJoin():
+                return self._stateful(node, self._regrouped)
+            case TopK():
+                return self._stateful(node, self._limited)
+
+    def _light(self, node: Node) -> Node:
+        """A join reads its inputs several times over: they must be cheap, or stored."""
+        cut = self._cut(node)
+        if _is_light(cut):
+            return cut
+        return self._stateful(node, lambda given: self._mapped(given, cut))
+
+    def _stateful(self, node: NodeT, make: Callable[[NodeT], Maintained]) -> Scan:
+        if node not in self.known:
+            relation = make(node)
+            self.types.declare(relation.shape)
+            self.relations.append(relation)
+            self.known[node] = Scan(
+                relation.shape.name, tuple((column, column) for column in node.columns)
+            )
+        return self.known[node]
+
+    def _name(self) -> str:
+        return f"{self.shape.name}#{len(self.relations) + 1}"
+
+    def _shape(self, node: Node, types: Mapping[str, str]) -> Shape:
+        return Shape(self._name(), node.columns, tuple(types[column] for column in node.columns))
+
+    def _mapped(self, node: Node, cut: Node) -> Mapped:
+        return Mapped(self._shape(node, self.types.types(cut)), cut, scanned(cut), fusible=False)
+
+    def _aggregate(self, node: Aggregate) -> Maintained:
+        cut = Aggregate(self._cut(node.input), node.keys, node.calls)
+        given = self.types.types(cut.input)
+        if not mergeable(cut.calls, given):
+            return self._regrouped_from(cut)
+        accumulators = Accumulators(cut.calls, given)
+        reads = scanned(cut.input)
+        draft = Merged(Shape("", (), ()), cut, reads, accumulators, "")
+        partials = self.types.of_sql(accumulate(draft, change(cut.input, Everything())))
+        shape = self._shape(cut, {**given, **self._result_types(cut)})
+        ddl = ", ".join(f"`{name}` {kind}" for name, kind in partials.items())
+        return Merged(shape, cut, reads, accumulators, ddl)
+
+    def _result_types(self, node: Aggregate) -> Mapping[str, str]:
+        """Spark's own types for the calls, so that a merged result looks like a computed one."""
+        if not node.calls:
+            return {}
+        rows = change(node.input, Everything()).after
+        calls = ", ".join(f"{call.sql} AS {call.name}" for call in node.calls)
+        return self.types.of_sql(f"SELECT {calls} FROM ({rows})")
+
+    def _regrouped(self, node: Window | KeyedJoin) -> Maintained:
+        if isinstance(node, Window):
+            return self._regrouped_from(Window(self._cut(node.input), node.partition, node.items))
+        left, right = self._light(node.left), self._light(node.right)
+        return self._regrouped_from(
+            KeyedJoin(left, right, node.left_keys, node.right_keys, node.condition, node.kind)
+        )
+
+    def _regrouped_from(self, node: Aggregate | Window | KeyedJoin) -> Regrouped:
+        return Regrouped(self._shape(node, self._group_types(node)), node, scanned(node))
+
+    def _group_types(self, node: Aggregate | Window | KeyedJoin) -> Mapping[str, str]:
+        match node:
+            case Aggregate():
+                return {**self.types.types(node.input), **self._result_types(node)}
+            case Window():
+                rows = change(node.input, Everything()).after
+                items = ", ".join(f"{expression} AS {name}" for expression, name in node.items)
+                found = self.types.of_sql(f"SELECT {items} FROM ({rows})")
+                return {**self.types.types(node.input), **found}
+            case KeyedJoin():
+                return {**self.types.types(node.left), **self.types.types(node.right)}
+
+    def _limited(self, node: TopK) -> Limited:
+        cut = TopK(self._cut(node.input), node.order, node.limit, node.offset)
+        types = self.types.types(cut.input)
+        orderable = tuple(
+            name for name in cut.columns if "map<" not in types[name] and types[name] != "variant"
+        )
+        return Limited(self._shape(cut, types), cut, scanned(cut.input), orderable)
+
+
+def _is_light(node: Node) -> bool:
+    """Whether a plan is linear: cheap to take into each statement that reads it."""
+    match node:
+        case Scan() | Constant():
+            return True
+        case Filter() | Project() | Generate() | Reweigh():
+            return _is_light(node.input)
+        case UnionAll():
+            return all(_is_light(each) for each in node.inputs)
+        case _:
+            return False
+
+
+_FAMILIES = {
+    "number": ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
+    "text": ("string", "varchar", "char"),
+}
+
+
+def _family(kind: str) -> str:
+    base = kind.split("(")[0]
+    for family, members in _FAMILIES.items():
+        if base in members:
+            return family
+    return kind

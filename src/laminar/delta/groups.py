@@ -1,0 +1,122 @@
+"""Affected groups: what a change touches is computed anew, and the difference taken.
+
+    K  = keys that the deltas of the inputs hold
+    ΔQ = Q(inputs after, only keys in K) − (stored rows with keys in K)
+
+Exact for any operator whose output for a key depends on the inputs' rows for that key alone:
+aggregates without accumulators, window functions by partition, outer joins by join key.
+"""
+
+from __future__ import annotations
+
+from laminar.delta.change import Change, Version, bag, columns, consolidate, quote, table
+from laminar.delta.program import Regrouped
+from laminar.delta.render import Everything
+from laminar.delta.render import change as render
+from laminar.model.trace import WEIGHT
+from laminar.plan.nodes import Aggregate, KeyedJoin, Node, Window
+
+_Keyed = tuple[Node, tuple[str, ...], Change]
+
+
+def regroup(relation: Regrouped, given: list[Change], *, existed: bool) -> str:
+    """Δ of the relation."""
+    sides = _sides(relation, given)
+    keys = _touched_keys(sides)
+    own = relation.shape
+    listed = columns(own.columns)
+    parts = [f"SELECT {listed}, 1L AS {WEIGHT} FROM ({_recompute(relation, sides, keys)})"]
+    if existed:
+        old = f"SELECT {columns(own.columns, 't.')}, -t.{WEIGHT} AS {WEIGHT} "
+        old += f"FROM {table(own.name, Version.BEFORE)} t"
+        if keys is not None:
+            old += f" LEFT SEMI JOIN ({keys}) k ON {_own_key(relation)}"
+        parts.append(old)
+    return consolidate("\nUNION ALL\n".join(parts), own.columns)
+
+
+def is_touched(relation: Regrouped, given: list[Change], *, first: bool) -> bool:
+    """Whether any group may differ; a query without keys has a row even of nothing."""
+    if any(change.delta is not None for change in given):
+        return True
+    return first and isinstance(relation.node, Aggregate) and not relation.node.keys
+
+
+def _sides(relation: Regrouped, given: list[Change]) -> list[_Keyed]:
+    match relation.node:
+        case Aggregate():
+            return [(relation.node.input, relation.node.keys, given[0])]
+        case Window():
+            return [(relation.node.input, relation.node.partition, given[0])]
+        case KeyedJoin(left=left, right=right, left_keys=ours, right_keys=theirs):
+            return [(left, ours, given[0]), (right, theirs, given[1])]
+
+
+def _touched_keys(sides: list[_Keyed]) -> str | None:
+    """The keys in K as k1, k2, ...; None if there is but one group."""
+    if not sides[0][1]:
+        return None
+    parts = []
+    for _, keys, change in sides:
+        if change.delta is not None:
+            items = ", ".join(f"{key} AS k{place}" for place, key in enumerate(keys))
+            parts.append(f"SELECT {items} FROM ({change.delta})")
+    united = "\nUNION ALL\n".join(parts)
+    names = ", ".join(f"k{place}" for place in range(len(sides[0][1])))
+    return f"SELECT DISTINCT {names} FROM ({united})"
+
+
+def _restricted(side: _Keyed, keys: str | None) -> str:
+    node, own, change = side
+    if change.after is None:
+        # Known to be empty: keep the columns and their types, take no row.
+        typed = render(node, Everything()).after
+        return bag(f"SELECT * FROM ({typed}) WHERE false", node.columns, positive=True)
+    rows = change.after
+    if keys is not None:
+        on = " AND ".join(f"t.{quote(key)} <=> k.k{place}" for place, key in enumerate(own))
+        rows = f"SELECT t.* FROM ({rows}) t LEFT SEMI JOIN ({keys}) k ON {on}"
+    return bag(rows, node.columns, positive=change.positive)
+
+
+def _recompute(relation: Regrouped, sides: list[_Keyed], keys: str | None) -> str:
+    rows = [_restricted(side, keys) for side in sides]
+    node = relation.node
+    match node:
+        case Aggregate():
+            listed = columns(node.keys)
+            calls = [f"{call.sql} AS {call.name}" for call in node.calls]
+            items = ", ".join(([listed] if listed else []) + calls)
+            group = f" GROUP BY {listed}" if listed else ""
+            return f"SELECT {_typed(relation)} FROM (SELECT {items} FROM ({rows[0]}){group})"
+        case Window():
+            items = "".join(f", {expression} AS {name}" for expression, name in node.items)
+            inner = f"SELECT {columns(node.input.columns)}{items} FROM ({rows[0]})"
+            return f"SELECT {_typed(relation)} FROM ({inner})"
+        case KeyedJoin():
+            return (
+                f"SELECT {columns(node.columns)} FROM ({rows[0]}) l "
+                f"{node.kind} JOIN ({rows[1]}) r ON {node.condition}"
+            )
+
+
+def _typed(relation: Regrouped) -> str:
+    pairs = zip(relation.shape.columns, relation.shape.types, strict=True)
+    return ", ".join(f"CAST({quote(name)} AS {kind}) AS {quote(name)}" for name, kind in pairs)
+
+
+def _own_key(relation: Regrouped) -> str:
+    node = relation.node
+    match node:
+        case Aggregate():
+            own = [f"t.{key}" for key in node.keys]
+        case Window():
+            own = [f"t.{key}" for key in node.partition]
+        case KeyedJoin(kind="RIGHT"):
+            own = [f"t.{key}" for key in node.right_keys]
+        case KeyedJoin(kind="FULL"):
+            pairs = zip(node.left_keys, node.right_keys, strict=True)
+            own = [f"COALESCE(t.{left}, t.{right})" for left, right in pairs]
+        case KeyedJoin():
+            own = [f"t.{key}" for key in node.left_keys]
+    return " AND ".join(f"{key} <=> k.k{place}" for place, key in enumerate(own))

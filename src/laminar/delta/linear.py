@@ -1,0 +1,75 @@
+"""Linear operators: f(a + b) = f(a) + f(b), hence Δf(a) = f(Δa). They keep no state."""
+
+from __future__ import annotations
+
+from laminar.delta.change import Change, columns, union
+from laminar.model.trace import WEIGHT
+from laminar.plan.nodes import Constant, Filter, Generate, Project, Reweigh, UnionAll
+
+
+def delta_filter(node: Filter, given: Change) -> Change:
+    """Δσ(A) = σ(ΔA)."""
+    return given.map(lambda rows: f"SELECT * FROM ({rows}) WHERE {node.predicate}")
+
+
+def delta_project(node: Project, given: Change) -> Change:
+    """Δπ(A) = π(ΔA); weights stay with their rows."""
+    items = "".join(
+        f"{name}, " if expression == name else f"{expression} AS {name}, "
+        for expression, name in node.items
+    )
+    return given.map(lambda rows: f"SELECT {items}{WEIGHT} FROM ({rows})")
+
+
+def delta_generate(node: Generate, given: Change) -> Change:
+    """Δ explode(A) = explode(ΔA); each produced row has its row's weight."""
+    kind = "LATERAL VIEW OUTER" if node.outer else "LATERAL VIEW"
+    return given.map(
+        lambda rows: (
+            f"SELECT {columns(node.columns)}, {WEIGHT} FROM ({rows}) "
+            f"{kind} {node.generator} made AS {columns(node.produced)}"
+        )
+    )
+
+
+def delta_reweigh(node: Reweigh, given: Change) -> Change:
+    """Multiply each row's weight by a number that depends on the row alone."""
+    return given.map(
+        lambda rows: (
+            f"SELECT {columns(node.columns)}, {WEIGHT} * ({node.factor}) AS {WEIGHT} "
+            f"FROM ({rows}) WHERE ({node.factor}) <> 0"
+        )
+    )
+
+
+def delta_union_all(node: UnionAll, given: list[Change]) -> Change:
+    """Δ(A + B) = ΔA + ΔB."""
+
+    def face(texts: list[str | None]) -> str | None:
+        parts = []
+        for child, rows in zip(node.inputs, texts, strict=True):
+            if rows is not None:
+                parts.append(f"SELECT {_renamed(node, child.columns)}, {WEIGHT} FROM ({rows})")
+        return union(parts)
+
+    return Change(
+        face([each.before for each in given]),
+        face([each.after for each in given]),
+        face([each.delta for each in given]),
+        all(each.insert_only for each in given if each.delta is not None),
+        all(each.positive for each in given),
+    )
+
+
+def _renamed(node: UnionAll, names: tuple[str, ...]) -> str:
+    if node.types:
+        triples = zip(names, node.types, node.columns, strict=True)
+        return ", ".join(f"CAST({name} AS {kind}) AS {new}" for name, kind, new in triples)
+    pairs = zip(names, node.columns, strict=True)
+    return ", ".join(f"{name} AS {new}" if name != new else name for name, new in pairs)
+
+
+def delta_constant(node: Constant, *, first: bool) -> Change:
+    """Written rows appear in the first epoch of a view and never change."""
+    rows = f"SELECT {columns(node.columns)}, 1L AS {WEIGHT} FROM ({node.sql})"
+    return Change(None if first else rows, rows, rows if first else None, True, True)

@@ -1,0 +1,168 @@
+"""Statements that maintain groups as partial accumulators.
+
+accumulate   partial rows of the delta, appended to the trace: O(delta), no state is read
+reset        where a retraction meets an accumulator that cannot undo it: the group's partial
+             rows are retracted and one fresh row is computed from the group's rows
+finish       the old and the new result of the touched groups, for those who read the view
+content      all groups, merged and finished
+"""
+
+from __future__ import annotations
+
+from laminar.delta.accumulators import COUNT
+from laminar.delta.change import Change, columns, consolidate, quote
+from laminar.delta.program import Merged
+from laminar.model.trace import WEIGHT
+
+
+def _partials(relation: Merged, rows: str) -> str:
+    """Fold rows into one partial row per group."""
+    keys = columns(relation.node.keys)
+    partials = ", ".join(f"{each.partial} AS {each.name}" for each in relation.accumulators.all)
+    listed = f"{keys}, " if keys else ""
+    group = f"GROUP BY {keys}" if keys else "HAVING COUNT(*) > 0"
+    return f"SELECT {listed}{partials}, 1L AS {WEIGHT} FROM ({rows}) {group}"
+
+
+def accumulate(relation: Merged, given: Change) -> str:
+    """Δ partial rows when the delta can be added in."""
+    assert given.delta is not None
+    return _partials(relation, given.delta)
+
+
+def needs_reset(relation: Merged, given: Change) -> bool:
+    """Whether the delta may hold retractions that the accumulators cannot undo."""
+    return not (given.insert_only or relation.accumulators.invertible)
+
+
+def reset(relation: Merged, given: Change, partial_before: str | None) -> str:
+    """Δ partial rows when some groups have to be read again."""
+    assert given.delta is not None
+    node = relation.node
+    inputs = node.input.columns
+    delta = consolidate(given.delta, inputs)
+    keys = columns(node.keys) or "1"
+    if node.keys:
+        hit = f"SELECT DISTINCT {keys} FROM ({delta}) WHERE {WEIGHT} < 0"
+    else:
+        hit = f"SELECT 1 AS __hit FROM ({delta}) WHERE {WEIGHT} < 0 LIMIT 1"
+    on = _same_key(node.keys)
+    untouched = f"SELECT t.* FROM ({delta}) t LEFT ANTI JOIN ({hit}) k ON {on}"
+    parts = [_partials(relation, untouched)]
+    if partial_before is not None:
+        names = partial_columns(relation)
+        parts.append(
+            f"SELECT {columns(names, 't.')}, -t.{WEIGHT} AS {WEIGHT} "
+            f"FROM {partial_before} t LEFT SEMI JOIN ({hit}) k ON {on}"
+        )
+    if given.after is not None:
+        again = f"SELECT t.* FROM ({given.after}) t LEFT SEMI JOIN ({hit}) k ON {on}"
+        parts.append(_partials(relation, consolidate(again, inputs)))
+    return "\nUNION ALL\n".join(f"SELECT * FROM ({part})" for part in parts)
+
+
+def _same_key(keys: tuple[str, ...]) -> str:
+    if not keys:
+        return "true"
+    return " AND ".join(f"t.{quote(key)} <=> k.{quote(key)}" for key in keys)
+
+
+def partial_columns(relation: Merged) -> tuple[str, ...]:
+    """Columns of the trace of partial rows."""
+    return (*relation.node.keys, *(each.name for each in relation.accumulators.all))
+
+
+def merge_partials(relation: Merged, rows: str, *, positive: bool) -> str:
+    """Merge partial rows to one per group: what compaction stores and content reads."""
+    keys = columns(relation.node.keys)
+    live = rows if positive else consolidate(rows, partial_columns(relation))
+    merged = ", ".join(
+        f"{each.merged(each.name, WEIGHT)} AS {each.name}" for each in relation.accumulators.all
+    )
+    listed = f"{keys}, " if keys else ""
+    group = f" GROUP BY {keys}" if keys else ""
+    return f"SELECT {listed}{merged}, 1L AS {WEIGHT} FROM ({live}){group}"
+
+
+def content(relation: Merged, partial: str, *, positive: bool) -> str:
+    """All groups with their results; a query without keys has one row even of nothing."""
+    merged = merge_partials(relation, f"SELECT * FROM {partial}", positive=positive)
+    where = f" WHERE {COUNT} > 0" if relation.node.keys else ""
+    return f"SELECT {_results(relation, '')}, 1L AS {WEIGHT} FROM ({merged}){where}"
+
+
+def _results(relation: Merged, prefix: str) -> str:
+    """The output columns over accumulator columns, with the relation's types."""
+    names = relation.shape.columns
+    types = dict(zip(names, relation.shape.types, strict=True))
+    items = [f"{key}" for key in relation.node.keys]
+    items += [
+        f"CAST({each.over(prefix)} AS {types[each.name]}) AS {each.name}"
+        for each in relation.accumulators.finishes
+    ]
+    return ", ".join(items)
+
+
+def finish(
+    relation: Merged, partial_before: str | None, partial_delta: str, *, positive: bool, first: bool
+) -> str:
+    """Δ of the results: the old row of each touched group goes, the new one comes.
+
+    One pass over the touched groups' partial rows gives both: each row counts `__wo` times in
+    the old state and `__wn` times in the new one.
+    """
+    keys = relation.node.keys
+    rows = _touched(relation, partial_before, partial_delta)
+    if not positive:
+        names = columns(partial_columns(relation))
+        rows = (
+            f"SELECT {names}, SUM(__wo) AS __wo, SUM(__wn) AS __wn FROM ({rows}) GROUP BY {names}"
+        )
+    both = ", ".join(
+        f"{each.merged(each.name, weight)} AS {prefix}{each.name}"
+        for each in relation.accumulators.all
+        for prefix, weight in (("o", "__wo"), ("n", "__wn"))
+    )
+    listed = f"{columns(keys)}, " if keys else ""
+    group = f" GROUP BY {columns(keys)}" if keys else ""
+    merged = f"SELECT {listed}{both} FROM ({rows}){group}"
+    old_there = f"o{COUNT} > 0" if keys else str(not first).lower()
+    new_there = f"n{COUNT} > 0" if keys else "true"
+    return _old_and_new(relation, merged, old_there, new_there)
+
+
+def _touched(relation: Merged, before: str | None, delta: str) -> str:
+    names = partial_columns(relation)
+    new = f"SELECT {columns(names)}, 0L AS __wo, {WEIGHT} AS __wn FROM {delta}"
+    if before is None:
+        return new
+    old = f"SELECT {columns(names, 't.')}, t.{WEIGHT} AS __wo, t.{WEIGHT} AS __wn FROM {before} t"
+    keys = relation.node.keys
+    if keys:
+        listed = columns(keys)
+        old += f" LEFT SEMI JOIN (SELECT DISTINCT {listed} FROM {delta}) k ON {_same_key(keys)}"
+    return f"{old}\nUNION ALL\n{new}"
+
+
+def _old_and_new(relation: Merged, merged: str, old_there: str, new_there: str) -> str:
+    finishes = relation.accumulators.finishes
+    types = dict(zip(relation.shape.columns, relation.shape.types, strict=True))
+    results = "".join(
+        f", CAST({each.over(prefix)} AS {types[each.name]}) AS {prefix}{each.name}"
+        for each in finishes
+        for prefix in ("o", "n")
+    )
+    listed = columns(relation.node.keys)
+    keyed = f"{listed}, " if listed else ""
+    finished = f"SELECT {keyed}{old_there} AS __old, {new_there} AS __new{results} FROM ({merged})"
+    same = " AND ".join(
+        ["__old", "__new", *(f"o{each.name} <=> n{each.name}" for each in finishes)]
+    )
+    picked = "".join(
+        f"IF(__sign < 0, o{each.name}, n{each.name}) AS {each.name}, " for each in finishes
+    )
+    return (
+        f"SELECT {keyed}{picked}__sign AS {WEIGHT} FROM ({finished}) "
+        f"LATERAL VIEW EXPLODE(ARRAY(-1L, 1L)) signs AS __sign "
+        f"WHERE NOT ({same}) AND IF(__sign < 0, __old, __new)"
+    )

@@ -1,0 +1,122 @@
+"""From a stateless plan to the SQL of its three faces: one rule per operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from laminar.delta.anti import delta_anti
+from laminar.delta.change import Change, State, Version, columns, quote, table
+from laminar.delta.join import delta_join
+from laminar.delta.linear import (
+    delta_constant,
+    delta_filter,
+    delta_generate,
+    delta_project,
+    delta_reweigh,
+    delta_union_all,
+)
+from laminar.model.trace import WEIGHT
+from laminar.plan.nodes import (
+    Aggregate,
+    Anti,
+    Constant,
+    Filter,
+    Generate,
+    Join,
+    KeyedJoin,
+    Node,
+    Project,
+    Reweigh,
+    Scan,
+    TopK,
+    UnionAll,
+    Window,
+    children,
+)
+
+
+class Everything(Mapping[str, State]):
+    """Every relation existed and changed: renders all terms, as typing and explaining want.
+
+    Operators that keep state are rendered as plain queries then.
+    """
+
+    def __getitem__(self, relation: str) -> State:
+        return State()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def change(node: Node, states: Mapping[str, State], *, first: bool = False) -> Change:
+    """Render a plan of linear operators and joins; `first` is a view's first epoch."""
+    match node:
+        case Scan():
+            return delta_scan(node, states[node.relation])
+        case Constant():
+            return delta_constant(node, first=first)
+        case Filter():
+            return delta_filter(node, change(node.input, states, first=first))
+        case Project():
+            return delta_project(node, change(node.input, states, first=first))
+        case Generate():
+            return delta_generate(node, change(node.input, states, first=first))
+        case Reweigh():
+            return delta_reweigh(node, change(node.input, states, first=first))
+        case UnionAll():
+            return delta_union_all(
+                node, [change(each, states, first=first) for each in node.inputs]
+            )
+        case Join():
+            return delta_join(node, [change(each, states, first=first) for each in node.inputs])
+        case Anti():
+            return delta_anti(
+                node,
+                change(node.left, states, first=first),
+                change(node.right, states, first=first),
+            )
+        case _ if isinstance(states, Everything):
+            rows = _as_query(node, states)
+            return Change(rows, rows, rows, insert_only=False, positive=False)
+        case _:
+            raise TypeError(f"{type(node).__name__} keeps state and is a relation of its own")
+
+
+def _as_query(node: Aggregate | Window | KeyedJoin | TopK, states: Everything) -> str:
+    """Render an operator that keeps state as the plain query it stands for: right in its types."""
+    rows = [f"({change(each, states).after})" for each in children(node)]
+    match node:
+        case Aggregate():
+            keys = columns(node.keys)
+            calls = [f"{call.sql} AS {call.name}" for call in node.calls]
+            items = ", ".join([*([keys] if keys else []), *calls])
+            group = f" GROUP BY {keys}" if keys else ""
+            return f"SELECT {items}, 1L AS {WEIGHT} FROM {rows[0]}{group}"
+        case Window():
+            items = "".join(f", {expression} AS {name}" for expression, name in node.items)
+            return f"SELECT {columns(node.input.columns)}{items}, {WEIGHT} FROM {rows[0]}"
+        case KeyedJoin():
+            listed = columns(node.columns)
+            join = f"{rows[0]} l {node.kind} JOIN {rows[1]} r ON {node.condition}"
+            return f"SELECT {listed}, 1L AS {WEIGHT} FROM {join}"
+        case TopK():
+            return f"SELECT * FROM {rows[0]}"
+
+
+def delta_scan(node: Scan, state: State) -> Change:
+    """Read the faces of a stored relation."""
+    items = ", ".join(f"{quote(column)} AS {name}" for column, name in node.items)
+
+    def face(version: Version) -> str:
+        return f"SELECT {items}, {WEIGHT} FROM {table(node.relation, version)}"
+
+    return Change(
+        face(Version.BEFORE) if state.existed else None,
+        face(Version.AFTER) if state.existed or state.changed else None,
+        face(Version.DELTA) if state.changed else None,
+        state.insert_only,
+        state.positive and (state.insert_only or not state.changed),
+    )

@@ -1,0 +1,158 @@
+"""What can be wrong with a source, and what can go wrong while it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from laminar.errors.base import LaminarError, did_you_mean, nearest
+
+
+class SourceError(LaminarError):
+    """A source could not be set up or could not be read.
+
+    Catch this to handle every error of the connectors in one place.
+    """
+
+    code: ClassVar[str] = "LMR-8000"
+
+
+class UnknownConnector(SourceError):
+    """No connector of that name is registered.
+
+    Correct the name; the hint holds the nearest one. A connector of your own is made known with
+    `register_source`.
+    """
+
+    code: ClassVar[str] = "LMR-8001"
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        names = tuple(known)
+        super().__init__(
+            f'unknown connector: "{name}"',
+            detail=f"there are: {', '.join(names)}" if names else "",
+            hint=did_you_mean(name, names),
+        )
+        self.name = name
+        self.suggestion: str | None = nearest(name, names)
+
+
+class UnknownOption(SourceError):
+    """A connector was given an option that it does not have.
+
+    No option is ever ignored. Correct the name, the hint holds the nearest one, or remove it.
+    """
+
+    code: ClassVar[str] = "LMR-8002"
+
+    def __init__(self, connector: str, option: str, known: Iterable[str] = ()) -> None:
+        names = tuple(known)
+        super().__init__(
+            f'connector "{connector}" has no option "{option}"',
+            detail=f"its options here are: {', '.join(names)}" if names else "it takes none",
+            hint=did_you_mean(option, names),
+        )
+        self.connector = connector
+        self.option = option
+        self.suggestion: str | None = nearest(option, names)
+
+
+class MissingOption(SourceError):
+    """A connector was not given an option that it cannot do without.
+
+    Add the option; the detail says what it takes.
+    """
+
+    code: ClassVar[str] = "LMR-8003"
+
+    def __init__(
+        self, connector: str, option: str, expected: str = "", given: Iterable[str] = ()
+    ) -> None:
+        meant = nearest(option, given)
+        super().__init__(
+            f'connector "{connector}" needs the option "{option}"',
+            detail=f"it takes {expected}" if expected else "",
+            hint=f'"{meant}" was given; did you mean "{option}"?' if meant else "",
+        )
+        self.connector = connector
+        self.option = option
+
+
+class BadOption(SourceError):
+    """An option has a value that its connector cannot work with.
+
+    The message names the option and its value, the hint what it takes.
+    """
+
+    code: ClassVar[str] = "LMR-8004"
+
+    def __init__(self, connector: str, option: str, value: object, expected: str) -> None:
+        super().__init__(
+            f'option "{option}" of connector "{connector}" cannot be {value!r}',
+            hint=f"it takes {expected}",
+        )
+        self.connector = connector
+        self.option = option
+        self.value = value
+
+
+class SourceReadFailed(SourceError):
+    """What a source should deliver is not there, or not as it was when it was first read.
+
+    The detail says what was found. Put it back as it was: rows that were delivered once must be
+    the same when they are read again.
+    """
+
+    code: ClassVar[str] = "LMR-8005"
+
+    def __init__(
+        self,
+        source: str,
+        reason: object,
+        *,
+        file: str = "",
+        line: int | None = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__(
+            f'source "{source}" cannot be read{_place(file, line)}', detail=str(reason), hint=hint
+        )
+        self.source = source
+        self.file = file
+        self.line = line
+
+
+class RowDoesNotFit(SourceError):
+    """A row of a source is not what the source's schema declares.
+
+    The message names the file and the line, the detail shows the row. Correct the row, or declare
+    the column as what it really holds. Nothing of the batch was taken.
+    """
+
+    code: ClassVar[str] = "LMR-8006"
+
+    def __init__(
+        self,
+        source: str,
+        reason: str,
+        *,
+        file: str = "",
+        line: int | None = None,
+        text: str | None = None,
+    ) -> None:
+        super().__init__(
+            f'a row of source "{source}" does not fit{_place(file, line)}',
+            detail=reason if text is None else f"{reason}; the line is: {text}",
+            hint="correct the row, or declare the column as what it holds",
+        )
+        self.source = source
+        self.reason = reason
+        self.file = file
+        self.line = line
+        self.text = text
+
+
+def _place(file: str, line: int | None) -> str:
+    if not file:
+        return ""
+    return f": {file}" if line is None else f": {file}, line {line}"

@@ -1,0 +1,223 @@
+"""What can be wrong with a statement, and where in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Self
+
+from laminar.errors.base import LaminarError, did_you_mean, nearest
+
+_TAB = "\t"
+
+
+class SqlError(LaminarError):
+    """A statement could not be read, or asks for something that cannot be done.
+
+    Catch this to handle every error of the SQL front end in one place. Where the place is known,
+    `line` and `column` (both from 1) name it and the detail shows it underlined.
+    """
+
+    code: ClassVar[str] = "LMR-3000"
+
+    def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.line: int | None = None
+        self.column: int | None = None
+        self._fact = detail
+        self._excerpt = ""
+
+    def at(self, text: str, offset: int, length: int = 1) -> Self:
+        """Point at a place of a text, underlined in the detail. Returns the error, to raise it."""
+        start = text.rfind("\n", 0, offset) + 1
+        end = text.find("\n", offset)
+        line = text[start : len(text) if end < 0 else end].rstrip("\r")
+        # Tabs stay tabs, so that the carets stand where the terminal puts the text.
+        margin = "".join(_TAB if char == _TAB else " " for char in line[: offset - start])
+        width = max(1, min(length, len(line) - (offset - start)))
+        self._excerpt = f"    {line}\n    {margin}{'^' * width}"
+        return self._placed(text.count("\n", 0, offset) + 1, offset - start + 1)
+
+    def within(self, line: int, column: int) -> Self:
+        """Move the place: the text it points into starts there in a longer one."""
+        if self.line is None or self.column is None:
+            return self
+        shift = column - 1 if self.line == 1 else 0
+        return self._placed(self.line + line - 1, self.column + shift)
+
+    def _placed(self, line: int, column: int) -> Self:
+        self.line, self.column = line, column
+        place = f"line {line}, column {column}\n{self._excerpt}"
+        self.detail = f"{self._fact}\n  {place}" if self._fact else place
+        return self
+
+
+class SqlSyntaxError(SqlError):
+    """A statement is not written the way this SQL is written.
+
+    The detail shows the line with the offending text underlined, the hint what would fit there.
+    """
+
+    code: ClassVar[str] = "LMR-3001"
+
+
+class UnknownRelation(SqlError):
+    """A statement names a table, source or view that does not exist.
+
+    Create it first, or correct the name; the hint holds the nearest one.
+    """
+
+    code: ClassVar[str] = "LMR-3002"
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        names = tuple(known)
+        super().__init__(f'unknown relation: "{name}"', hint=did_you_mean(name, names))
+        self.name = name
+        self.suggestion: str | None = nearest(name, names)
+
+
+class UnknownColumn(SqlError):
+    """Something names a column that the relation does not have.
+
+    Correct the name; the hint holds the nearest one. Names of columns ignore case.
+    """
+
+    code: ClassVar[str] = "LMR-3003"
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        names = tuple(known)
+        super().__init__(
+            f'unknown column: "{name}"',
+            detail=f"there are: {', '.join(names)}" if names else "",
+            hint=did_you_mean(name, names),
+        )
+        self.name = name
+        self.suggestion: str | None = nearest(name, names)
+
+
+class RelationExists(SqlError):
+    """A table, source, view or sink of that name exists already.
+
+    Choose another name, drop the old one first, or say IF NOT EXISTS if either will do.
+    """
+
+    code: ClassVar[str] = "LMR-3004"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f'relation exists already: "{name}"',
+            hint="choose another name, drop it first, or say IF NOT EXISTS",
+        )
+        self.name = name
+
+
+class NotSupported(SqlError):
+    """A statement, clause or option is known, but cannot be done here.
+
+    Nothing is accepted and then ignored. The hint says what to write instead, where there is
+    something.
+    """
+
+    code: ClassVar[str] = "LMR-3005"
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(f"not supported: {what}", hint=hint)
+        self.what = what
+
+
+class InvalidQuery(SqlError):
+    """Spark's analyzer refused a query.
+
+    The detail is Spark's own sentence: most often a name that does not exist, or types that do
+    not go together.
+    """
+
+    code: ClassVar[str] = "LMR-3006"
+
+    def __init__(self, message: str, detail: str = "", hint: str = "") -> None:
+        super().__init__(message, detail=detail, hint=hint)
+
+
+class NotIncremental(SqlError):
+    """A view asks to be kept incrementally, but its query has no rule for that.
+
+    The reason is a stable word, the detail says which part of the query it is about. Rewrite that
+    part, or leave `refresh_policy` at `auto`.
+    """
+
+    code: ClassVar[str] = "LMR-3007"
+
+    def __init__(self, view: str, reason: str, detail: str = "") -> None:
+        super().__init__(
+            f'view "{view}" cannot be kept incrementally: {reason}',
+            detail=detail,
+            hint="rewrite that part, or set refresh_policy = 'auto' to recompute what it needs",
+        )
+        self.view = view
+        self.reason = reason
+
+
+class NonDeterministic(SqlError):
+    """A view calls a function whose answer is not decided by its input.
+
+    Such a view could never be recomputed to the same rows. Store the value in a column when the
+    row arrives, and read that column.
+    """
+
+    code: ClassVar[str] = "LMR-3008"
+
+    def __init__(self, function: str, view: str) -> None:
+        super().__init__(
+            f'view "{view}" uses {function}, which is not deterministic',
+            hint="store the value in a column of the source and read that column",
+        )
+        self.function = function
+        self.view = view
+
+
+class BadViewOption(SqlError):
+    """A view was given an option that it does not have, or a value that the option does not take.
+
+    Correct it; the hint holds the nearest name, or the values there are.
+    """
+
+    code: ClassVar[str] = "LMR-3009"
+
+    def __init__(
+        self,
+        option: str,
+        value: str | None = None,
+        *,
+        known: Iterable[str] = (),
+        expected: str = "",
+    ) -> None:
+        names = tuple(known)
+        if value is None:
+            super().__init__(
+                f'views have no option "{option}"',
+                detail=f"there are: {', '.join(names)}" if names else "",
+                hint=did_you_mean(option, names),
+            )
+        else:
+            super().__init__(
+                f'view option "{option}" cannot be {value!r}',
+                hint=f"it takes {expected}" if expected else "",
+            )
+        self.option = option
+        self.value = value
+
+
+class AmbiguousColumns(SqlError):
+    """The output of a view has two columns of one name.
+
+    Names of columns ignore case. Give all but one of them another name with AS.
+    """
+
+    code: ClassVar[str] = "LMR-3010"
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names: tuple[str, ...] = tuple(names)
+        listed = ", ".join(f'"{name}"' for name in self.names)
+        super().__init__(
+            f"more than one column is called {listed}",
+            hint="give each column of the output its own name with AS",
+        )

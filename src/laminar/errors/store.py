@@ -1,0 +1,143 @@
+"""What can be wrong with the files that hold relations and their versions."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from laminar.errors.base import LaminarError
+
+
+class StoreError(LaminarError):
+    """The store could not write, read or make sense of its own files.
+
+    Catch this to handle every error of durable state in one place.
+    """
+
+    code: ClassVar[str] = "LMR-6000"
+
+
+class ManifestCorrupt(StoreError):
+    """The file that describes a committed epoch is damaged.
+
+    It is not skipped in silence, because its epoch may already have been published.
+    Restore the file from a backup, or move it away to go back to the epoch before it.
+    """
+
+    code: ClassVar[str] = "LMR-6001"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"manifest corrupt: {path}",
+            detail=reason,
+            hint="restore the file, or move it away to go back to the epoch before it",
+        )
+        self.path = path
+        self.reason = reason
+
+
+class UnsupportedFormat(StoreError):
+    """The store was written by a newer version of Laminar than this one.
+
+    Upgrade Laminar; an older version could read such a store wrongly, so it does not try.
+    """
+
+    code: ClassVar[str] = "LMR-6002"
+
+    def __init__(self, found: int, supported: int) -> None:
+        super().__init__(
+            f"unsupported format version {found}",
+            detail=f"this version of Laminar reads formats up to {supported}",
+            hint="upgrade Laminar",
+        )
+        self.found = found
+        self.supported = supported
+
+
+class EpochNotFound(StoreError):
+    """An epoch was asked for that is not kept, or not yet committed.
+
+    Choose an epoch from the range in the detail, or keep more of them with a longer retention.
+    """
+
+    code: ClassVar[str] = "LMR-6003"
+
+    def __init__(self, epoch: int, oldest: int | None, newest: int | None) -> None:
+        kept = "nothing is committed yet" if newest is None else f"kept: {oldest} to {newest}"
+        super().__init__(
+            f"epoch {epoch} not found",
+            detail=kept,
+            hint="" if newest is None else "choose an epoch from that range",
+        )
+        self.epoch = epoch
+        self.oldest = oldest
+        self.newest = newest
+
+
+class SegmentMissing(StoreError):
+    """A data file that a committed epoch names is not there.
+
+    Something outside Laminar removed it. Restore the file from a backup, or restore an older
+    epoch that does not need it.
+    """
+
+    code: ClassVar[str] = "LMR-6004"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"data file missing: {path}",
+            hint="restore the file from a backup, or go back to an older epoch",
+        )
+        self.path = path
+
+
+class SegmentCorrupt(StoreError):
+    """A data file does not hold the bytes that were once written to it.
+
+    Restore the file from a backup, or restore an older epoch that does not need it.
+    """
+
+    code: ClassVar[str] = "LMR-6005"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"data file corrupt: {path}",
+            detail=reason,
+            hint="restore the file from a backup, or go back to an older epoch",
+        )
+        self.path = path
+        self.reason = reason
+
+
+class StoreUnwritable(StoreError):
+    """The store's folder could not be written: no space, no permission, or read-only.
+
+    Nothing was committed and the last epoch stays valid. Make room or correct the permissions,
+    then step again.
+    """
+
+    code: ClassVar[str] = "LMR-6006"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"cannot write {path}",
+            detail=reason,
+            hint="make room or correct the permissions, then try again",
+        )
+        self.path = path
+        self.reason = reason
+
+
+class EpochExists(StoreError):
+    """An epoch was to be committed that is committed already.
+
+    Most likely another process writes to the same store. Close one of the two.
+    """
+
+    code: ClassVar[str] = "LMR-6007"
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(
+            f"epoch {epoch} is committed already",
+            hint="another process may be writing to this store; close one of the two",
+        )
+        self.epoch = epoch

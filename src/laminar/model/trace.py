@@ -1,0 +1,177 @@
+"""What a relation is made of: a trace of segments, and the manifest that names them all."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from laminar.errors.store import EpochNotFound, UnsupportedFormat
+
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+"""What a manifest can carry."""
+
+WEIGHT = "__weight"
+"""The column that says how often a row counts: +1 insert, -1 delete, any integer in between."""
+
+FORMAT_VERSION = 1
+"""The newest manifest format this code writes and reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Σ of a relation's deltas over the epochs `lo..hi`, in immutable files."""
+
+    files: tuple[str, ...]
+    """Paths relative to the store's root."""
+    lo: int
+    hi: int
+    rows: int
+    bytes: int
+    insert_only: bool
+    """No negative weight inside."""
+    checksums: tuple[str, ...]
+    """One per file."""
+
+    def __post_init__(self) -> None:
+        if self.lo > self.hi:
+            raise ValueError(f"a segment cannot cover epochs {self.lo} to {self.hi}")
+        if len(self.files) != len(self.checksums):
+            raise ValueError("a segment needs one checksum per file")
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Segment:
+        """Read back a segment from plain values."""
+        lists = {"files": tuple(data["files"]), "checksums": tuple(data["checksums"])}
+        return cls(**{**data, **lists})
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A relation as a log: its content at the last epoch is the sum of all segments."""
+
+    schema: str
+    """Spark DDL text, including the weight."""
+    segments: tuple[Segment, ...] = ()
+    """Oldest first; their epochs ascend and do not overlap."""
+
+    def __post_init__(self) -> None:
+        _check_order(self.segments)
+
+    @property
+    def rows(self) -> int:
+        """Rows stored, which is more than the relation holds until they are consolidated."""
+        return sum(segment.rows for segment in self.segments)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files."""
+        return sum(segment.bytes for segment in self.segments)
+
+    @property
+    def insert_only(self) -> bool:
+        """Whether nothing was ever deleted; true of the empty trace."""
+        return all(segment.insert_only for segment in self.segments)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file the trace needs."""
+        return tuple(file for segment in self.segments for file in segment.files)
+
+    def append(self, segment: Segment) -> Trace:
+        """Return the trace with a newer delta on top."""
+        return dataclasses.replace(self, segments=(*self.segments, segment))
+
+    def since(self, epoch: int) -> tuple[Segment, ...]:
+        """Return the deltas after an epoch.
+
+        Raises:
+            EpochNotFound: the epoch's end was merged away, so its delta cannot be told apart.
+        """
+        for segment in self.segments:
+            if segment.lo <= epoch < segment.hi:
+                raise EpochNotFound(epoch, segment.hi, self.segments[-1].hi)
+        return tuple(segment for segment in self.segments if segment.lo > epoch)
+
+    def replace(self, olds: Sequence[Segment], new: Segment | None) -> Trace:
+        """Return the trace with adjacent segments merged into one; None if all cancelled out."""
+        if not olds or olds[0] not in self.segments:
+            raise ValueError("the segments to replace are not part of the trace")
+        start = self.segments.index(olds[0])
+        stop = start + len(olds)
+        if self.segments[start:stop] != tuple(olds):
+            raise ValueError("the segments to replace are not adjacent in the trace")
+        merged = () if new is None else (new,)
+        return dataclasses.replace(
+            self, segments=(*self.segments[:start], *merged, *self.segments[stop:])
+        )
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Trace:
+        """Read back a trace from plain values."""
+        return cls(data["schema"], tuple(map(Segment.from_json, data["segments"])))
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything that is true at one epoch. Writing it is what commits the epoch."""
+
+    epoch: int
+    traces: Mapping[str, Trace]
+    offsets: Mapping[str, JSON]
+    """Source -> how far it was read."""
+    catalog: JSON
+    """Definitions of tables and views."""
+    watermarks: Mapping[str, int]
+    state: JSON
+    """Whatever else the runtime must remember."""
+    committed_at: str
+    """ISO 8601."""
+    revision: int = 0
+    """Definitions may change while the data stays at its epoch; each change is a revision."""
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Every data file this epoch needs."""
+        return frozenset(file for trace in self.traces.values() for file in trace.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that `json.dumps` takes and `from_json` reads back."""
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        # Free-form parts are handed over as they are; asdict would copy every one of them.
+        return own | {"traces": {name: _trace(trace) for name, trace in self.traces.items()}}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Manifest:
+        """Read a manifest back.
+
+        Raises:
+            UnsupportedFormat: a newer version wrote it; nothing else of it was looked at.
+        """
+        version = int(data["format_version"])
+        if version > FORMAT_VERSION:
+            raise UnsupportedFormat(version, FORMAT_VERSION)
+        traces = {name: Trace.from_json(trace) for name, trace in data["traces"].items()}
+        return cls(**{**data, "traces": traces})
+
+
+_SEGMENT_FIELDS = tuple(field.name for field in dataclasses.fields(Segment))
+
+
+def _trace(trace: Trace) -> dict[str, Any]:
+    return {"schema": trace.schema, "segments": [_segment(segment) for segment in trace.segments]}
+
+
+def _segment(segment: Segment) -> dict[str, Any]:
+    return {name: getattr(segment, name) for name in _SEGMENT_FIELDS}
+
+
+def _check_order(segments: Sequence[Segment]) -> None:
+    for older, newer in pairwise(segments):
+        if newer.lo <= older.hi:
+            raise ValueError(
+                f"epochs {newer.lo}-{newer.hi} do not follow {older.lo}-{older.hi} in a trace"
+            )

@@ -1,0 +1,78 @@
+"""What every part of the lowering shares: fresh names, known relations, types, nested queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlglot import exp
+
+from laminar.plan.nodes import Node, Project, Scan
+from laminar.plan.scope import Scope
+
+
+class Typer(Protocol):
+    """Tells the Spark type of every column of a plan."""
+
+    def types(self, node: Node) -> Mapping[str, str]:
+        """Return column -> type, as Spark spells it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A plan and the names its columns show to the user, by position."""
+
+    node: Node
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """A WITH item: its query and the items it may itself refer to."""
+
+    query: exp.Expr
+    names: tuple[str, ...]
+    visible: Mapping[str, CommonTable]
+
+
+CommonTables = Mapping[str, CommonTable]
+
+
+@dataclass(slots=True)
+class Context:
+    """State of one lowering."""
+
+    relations: Mapping[str, tuple[str, ...]]  # relation in lower case -> columns
+    spelling: Mapping[str, str]  # relation in lower case -> its name
+    typer: Typer
+    query: Callable[[exp.Expr, Scope | None, CommonTables], Lowered] = field(init=False)
+    _next: int = 0
+
+    def fresh(self) -> str:
+        """Return a column name that occurs nowhere else in this plan."""
+        self._next += 1
+        return f"c{self._next}"
+
+    def scan(self, relation: str) -> Lowered:
+        """Read a relation under fresh column names."""
+        columns = self.relations[relation]
+        items = tuple((column, self.fresh()) for column in columns)
+        return Lowered(Scan(self.spelling[relation], items), columns)
+
+    def extend(self, node: Node, expressions: list[str]) -> tuple[Node, tuple[str, ...]]:
+        """Add computed columns to a plan; plain columns are used as they are."""
+        added: list[tuple[str, str]] = []
+        names: list[str] = []
+        for expression in expressions:
+            if expression in node.columns:
+                names.append(expression)
+                continue
+            name = self.fresh()
+            added.append((expression, name))
+            names.append(name)
+        if not added:
+            return node, tuple(names)
+        kept = tuple((column, column) for column in node.columns)
+        return Project(node, (*kept, *added)), tuple(names)

@@ -1,0 +1,104 @@
+"""From a parsed query to a relational plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from laminar.plan.context import CommonTable, CommonTables, Context, Lowered, Typer
+from laminar.plan.nodes import AggCall, Aggregate, Node, Project, Reweigh, UnionAll
+from laminar.plan.reasons import NoRule, Reason
+from laminar.plan.scope import Scope, text
+from laminar.plan.select import select, values
+
+
+def lower(query: exp.Expr, relations: Mapping[str, tuple[str, ...]], typer: Typer) -> Lowered:
+    """Lower a query over known relations (name -> columns). Raises NoRule where none exists."""
+    spelling = {name.lower(): name for name in relations}
+    columns = {name.lower(): listed for name, listed in relations.items()}
+    ctx = Context(columns, spelling, typer)
+
+    def nested(query: exp.Expr, outer: Scope | None, ctes: CommonTables) -> Lowered:
+        return _query(ctx, query, outer, ctes)
+
+    ctx.query = nested
+    return _query(ctx, query, None, {})
+
+
+def _query(ctx: Context, query: exp.Expr, outer: Scope | None, ctes: CommonTables) -> Lowered:
+    ctes = _with(query, ctes)
+    match query:
+        case exp.Subquery() if not (query.args.get("limit") or query.args.get("order")):
+            return _query(ctx, query.this, outer, ctes)
+        case exp.Select():
+            return select(ctx, query, outer, ctes)
+        case exp.SetOperation():
+            return _set_operation(ctx, query, ctes)
+        case exp.Values():
+            return values(ctx, query)
+        case _:
+            raise NoRule(Reason.UNKNOWN_CLAUSE, text(query))
+
+
+def _with(query: exp.Expr, ctes: CommonTables) -> CommonTables:
+    clause = query.args.get("with_")
+    if clause is None:
+        return ctes
+    if clause.args.get("recursive"):
+        raise NoRule(Reason.RECURSIVE_CTE, text(clause))
+    known = dict(ctes)
+    for item in clause.expressions:
+        listed = item.args["alias"].args.get("columns") or []
+        names = tuple(column.name for column in listed)
+        known[item.alias.lower()] = CommonTable(item.this, names, dict(known))
+    return known
+
+
+def _set_operation(ctx: Context, query: exp.SetOperation, ctes: CommonTables) -> Lowered:
+    if any(query.args.get(each) for each in ("order", "limit", "offset", "by_name", "side")):
+        raise NoRule(Reason.UNKNOWN_CLAUSE, "ORDER BY, LIMIT or BY NAME on a set operation")
+    left = ctx.query(query.left, None, ctes)
+    right = ctx.query(query.right, None, ctes)
+    keep_copies = query.args.get("distinct") is False
+    if isinstance(query, exp.Union):
+        columns = tuple(ctx.fresh() for _ in left.names)
+        both: Node = _widened(ctx, UnionAll((left.node, right.node), columns))
+        node = both if keep_copies else Aggregate(both, columns, ())
+        return Lowered(node, left.names)
+    node = _counted(ctx, left.node, right.node, isinstance(query, exp.Except), keep_copies)
+    return Lowered(node, left.names)
+
+
+def _counted(ctx: Context, left: Node, right: Node, is_except: bool, keep_copies: bool) -> Node:
+    """INTERSECT and EXCEPT: count each row on both sides; the copies follow from the counts."""
+    tag = ctx.fresh()
+    columns = tuple(ctx.fresh() for _ in left.columns)
+
+    def tagged(node: Node, is_left: str) -> Project:
+        items = tuple((column, ctx.fresh()) for column in node.columns)
+        return Project(node, (*items, (is_left, ctx.fresh())))
+
+    both = _widened(ctx, UnionAll((tagged(left, "true"), tagged(right, "false")), (*columns, tag)))
+    flipped = ctx.fresh()
+    sided = Project(both, (*((c, c) for c in columns), (tag, tag), (f"NOT {tag}", flipped)))
+    a, b = ctx.fresh(), ctx.fresh()
+    counts = Aggregate(
+        sided,
+        columns,
+        (
+            AggCall(a, "count_if", (tag,), f"COUNT_IF({tag})"),
+            AggCall(b, "count_if", (flipped,), f"COUNT_IF({flipped})"),
+        ),
+    )
+    if is_except:
+        copies = f"GREATEST({a} - {b}, 0L)" if keep_copies else f"IF({a} > 0 AND {b} = 0, 1L, 0L)"
+    else:
+        copies = f"LEAST({a}, {b})" if keep_copies else f"IF({a} > 0 AND {b} > 0, 1L, 0L)"
+    return Project(Reweigh(counts, copies), tuple((column, column) for column in columns))
+
+
+def _widened(ctx: Context, union: UnionAll) -> UnionAll:
+    """Fix the column types, so that a part alone has the types of the whole."""
+    types = ctx.typer.types(union)
+    return UnionAll(union.inputs, union.columns, tuple(types[name] for name in union.columns))

@@ -1,0 +1,1 @@
+"""Running epochs on Spark."""

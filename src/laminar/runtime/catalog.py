@@ -1,0 +1,119 @@
+"""The definitions of a database, compiled: tables, views, their programs and their DAG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from laminar.dag import StreamingDag
+from laminar.delta.program import Program, Shape
+from laminar.errors import DuplicateName, UnknownRelation
+from laminar.mv import MaterializedView, MvRegistry
+from laminar.runtime.definitions import Definition, TableDefinition, ViewDefinition
+from laminar.runtime.relations import Base, Relation, Relations
+from laminar.runtime.views import RefreshPolicy, define_view
+
+if TYPE_CHECKING:
+    from laminar.runtime.typer import SparkTyper
+
+
+@dataclass(slots=True)
+class Catalog:
+    """What is defined now. Changing it never touches data; the engine does that first."""
+
+    typer: SparkTyper
+    registry: MvRegistry = field(default_factory=MvRegistry)
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    programs: dict[str, Program] = field(default_factory=dict)
+    relations: Relations = field(default_factory=Relations)
+    max_fan_out: int = 1024  # a table may have many views; the limit of 8 is for hand-built DAGs
+    _dag: StreamingDag | None = None
+
+    @property
+    def dag(self) -> StreamingDag:
+        """The topology, built once per change of definitions."""
+        if self._dag is None:
+            self._dag = StreamingDag.from_mv_registry(self.registry, max_fan_out=self.max_fan_out)
+        return self._dag
+
+    def resolve(self, name: str) -> str:
+        """Return a relation's name as it was defined; names are found whatever their case."""
+        for known in self.definitions:
+            if known.lower() == name.lower():
+                return known
+        raise UnknownRelation(name, list(self.definitions))
+
+    def exists(self, name: str) -> bool:
+        """Whether a table or view of that name is defined."""
+        return any(known.lower() == name.lower() for known in self.definitions)
+
+    def shape(self, name: str) -> Shape:
+        """Return name, columns and types of a relation."""
+        definition = self.definitions[name]
+        if isinstance(definition, TableDefinition):
+            return definition.shape
+        return self.programs[name].output.shape
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return all shapes by lower-case name."""
+        return {name.lower(): self.shape(name) for name in self.definitions}
+
+    def add_table(self, definition: TableDefinition) -> None:
+        """Define a table."""
+        self.refuse_duplicate(definition.name)
+        self.registry.register_base_table(definition.name)
+        self.typer.declare(definition.shape)
+        self.definitions[definition.name] = definition
+        self._dag = None
+
+    def compile(self, definition: ViewDefinition) -> Program:
+        """Compile a view without adding it."""
+        self.refuse_duplicate(definition.name)
+        return define_view(
+            definition.name,
+            definition.query,
+            RefreshPolicy(definition.refresh_policy),
+            self.shapes(),
+            self.typer,
+        )
+
+    def add_view(self, definition: ViewDefinition, program: Program) -> None:
+        """Define a compiled view."""
+        shape = program.output.shape
+        self.registry.register(
+            MaterializedView(definition.name, definition.query, program.sources())
+        )
+        self.definitions[definition.name] = definition
+        self.programs[definition.name] = program
+        self._dag = None
+        try:
+            _ = self.dag
+        except Exception:
+            self.remove(definition.name)
+            raise
+        self.typer.declare(shape)
+
+    def remove(self, name: str) -> None:
+        """Forget a definition that nothing reads."""
+        if isinstance(self.definitions[name], TableDefinition):
+            self.registry.drop_base_table(name)
+        else:
+            self.registry.drop(name)
+            del self.programs[name]
+        del self.definitions[name]
+        self._dag = None
+
+    def plan(self, *, stored: frozenset[str], keep_fused: frozenset[str]) -> Relations:
+        """Decide anew which relations keep rows."""
+        listed: list[Relation] = []
+        for definition in self.definitions.values():
+            if isinstance(definition, TableDefinition):
+                listed.append(Base(definition.shape))
+        for name in self.registry.topo_order():
+            listed.extend(self.programs[name].relations)
+        return Relations.plan(listed, stored=stored, tapped=frozenset(), keep_fused=keep_fused)
+
+    def refuse_duplicate(self, name: str) -> None:
+        """Raise if the name is taken."""
+        if self.exists(name):
+            raise DuplicateName(name)

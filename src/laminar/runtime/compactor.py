@@ -1,0 +1,117 @@
+"""Keeps traces short in the background; results are adopted by the next commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from laminar.delta.change import consolidate
+from laminar.delta.merge import merge_partials, partial_columns
+from laminar.delta.program import Merged
+from laminar.model.trace import Segment, Trace
+from laminar.runtime.relations import Relations, partial_trace
+from laminar.store import SegmentStore, compact, plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LARGE_ROWS = 32_768
+"""Segments of this size are merged rarely: reading them costs by row, not by file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Neighbours in a trace, and the one segment that holds the same."""
+
+    trace: str
+    olds: tuple[Segment, ...]
+    new: Segment | None
+    merges_groups: bool = False  # rows were merged, so a retraction of one would not find it
+
+
+class Compactor:
+    """At most one compaction runs; it reads immutable files and writes new ones."""
+
+    def __init__(self, session: SparkSession, store: SegmentStore) -> None:
+        self._session = session
+        self._store = store
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-compact")
+        self._running: Future[list[Compacted]] | None = None
+
+    def submit(self, traces: Mapping[str, Trace], relations: Relations, epoch: int) -> None:
+        """Start compacting what has grown, unless a compaction is still running."""
+        if self._running is not None:
+            return
+        work = [
+            (name, trace, group)
+            for name, trace in traces.items()
+            for group in plan(trace.segments, fanout=_fanout(trace))
+        ]
+        if work:
+            self._running = self._pool.submit(self._run, work, relations, epoch)
+
+    def adopt(self, traces: Mapping[str, Trace], *, wait: bool = False) -> dict[str, Trace]:
+        """Return the traces with finished compactions in place."""
+        adopted = dict(traces)
+        if self._running is None or not (wait or self._running.done()):
+            return adopted
+        done, self._running = self._running, None
+        for each in done.result():
+            trace = adopted.get(each.trace)
+            # The relation may have been dropped or rebuilt meanwhile.
+            if trace is None or not set(each.olds) <= set(trace.segments):
+                continue
+            # A retraction that came in meanwhile names a partial row that was merged away.
+            if each.merges_groups and not trace.insert_only:
+                continue
+            adopted[each.trace] = trace.replace(each.olds, each.new)
+        return adopted
+
+    def _run(
+        self,
+        work: list[tuple[str, Trace, tuple[Segment, ...]]],
+        relations: Relations,
+        epoch: int,
+    ) -> list[Compacted]:
+        done: list[Compacted] = []
+        for name, trace, group in work:
+            rule = self._rule(name, trace, group, relations)
+            new = compact(self._store, name, epoch, trace.schema, group, rule)
+            is_partial = name.endswith(partial_trace(""))
+            done.append(Compacted(name, group, new, is_partial and trace.insert_only))
+        return done
+
+    def _rule(
+        self, name: str, trace: Trace, group: tuple[Segment, ...], relations: Relations
+    ) -> Callable[[DataFrame], DataFrame] | None:
+        positive = all(segment.insert_only for segment in group)
+        owner = relations.by_name.get(name.removesuffix(partial_trace("")))
+        if name.endswith(partial_trace("")) and isinstance(owner, Merged):
+            # Partial rows of a group may only be merged if none of them is retracted elsewhere:
+            # a retraction names the row it takes back.
+            if not positive or not trace.insert_only:
+                names = partial_columns(owner)
+                return self._over(lambda rows: consolidate(rows, names))
+            return self._over(lambda rows: merge_partials(owner, rows, positive=True))
+        if positive:
+            return None
+        columns = tuple(field.name for field in self._store.struct(trace.schema).fields[:-1])
+        return self._over(lambda rows: consolidate(rows, columns))
+
+    def _over(self, rule: Callable[[str], str]) -> Callable[[DataFrame], DataFrame]:
+        def apply(frame: DataFrame) -> DataFrame:
+            frame.createOrReplaceTempView("compacting")
+            return self._session.sql(rule("SELECT * FROM compacting"))
+
+        return apply
+
+    def close(self) -> None:
+        """Wait for the running compaction and end the thread."""
+        self._pool.shutdown(wait=True)
+
+
+def _fanout(trace: Trace) -> int:
+    large = sum(segment.rows >= LARGE_ROWS for segment in trace.segments)
+    return 64 if trace.insert_only and large * 2 > len(trace.segments) else 8

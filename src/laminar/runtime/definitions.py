@@ -1,0 +1,72 @@
+"""What a user defined, in a form that a manifest can carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from laminar.delta.program import Shape
+from laminar.model.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """A table, or a source (with or without a connector)."""
+
+    name: str
+    columns: tuple[tuple[str, str, bool], ...]  # (name, type, nullable)
+    is_source: bool = False
+    connector: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    sql: str = ""
+
+    @property
+    def shape(self) -> Shape:
+        """Name, columns and types."""
+        names = tuple(name for name, _, _ in self.columns)
+        return Shape(self.name, names, tuple(kind for _, kind, _ in self.columns))
+
+    @property
+    def schema(self) -> Schema:
+        """The columns as a schema."""
+        return Schema.parse(
+            ", ".join(
+                f"`{name}` {kind}{'' if nullable else ' NOT NULL'}"
+                for name, kind, nullable in self.columns
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDefinition:
+    """A materialized view."""
+
+    name: str
+    query: str
+    refresh_policy: str = "auto"
+    sql: str = ""
+
+
+Definition = TableDefinition | ViewDefinition
+
+
+def to_json(definitions: Mapping[str, Definition]) -> list[dict[str, Any]]:
+    """Return definitions as plain values, in order."""
+    return [
+        {"kind": "view" if isinstance(each, ViewDefinition) else "table", **asdict(each)}
+        for each in definitions.values()
+    ]
+
+
+def from_json(data: list[dict[str, Any]]) -> list[Definition]:
+    """Read definitions back."""
+    found: list[Definition] = []
+    for entry in data:
+        values = {key: value for key, value in entry.items() if key != "kind"}
+        if entry["kind"] == "view":
+            found.append(ViewDefinition(**values))
+        else:
+            columns = tuple((name, kind, nullable) for name, kind, nullable in values["columns"])
+            found.append(TableDefinition(**{**values, "columns": columns}))
+    return found

@@ -1,0 +1,174 @@
+"""One relation, one epoch: pick the statement, run it, keep what it yields."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from laminar.delta.change import Change, Version, consolidate, table
+from laminar.delta.full import recompute
+from laminar.delta.groups import is_touched, regroup
+from laminar.delta.merge import accumulate, finish, needs_reset, reset
+from laminar.delta.program import Limited, Maintained, Mapped, Merged, Recomputed, Regrouped
+from laminar.delta.render import change
+from laminar.delta.topk import retop
+from laminar.model.trace import Segment
+from laminar.plan.nodes import Join, KeyedJoin, Node, children
+from laminar.runtime.faces import Faces, named
+from laminar.runtime.relations import partial_trace
+from laminar.store import SegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FullRunner = Callable[[Recomputed, str, Faces], "DataFrame"]
+"""Runs a user's query over plain rows under the user's own names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement to run, and the trace its rows go to."""
+
+    trace: str
+    sql: str
+    reads: tuple[str, ...]
+
+
+class Maintainer:
+    """Keeps relations up to date in one epoch."""
+
+    def __init__(self, faces: Faces, store: SegmentStore, epoch: int, full: FullRunner) -> None:
+        self._faces = faces
+        self._store = store
+        self._epoch = epoch
+        self._full = full
+        self._ratios: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def maintain(self, relation: Maintained) -> int:
+        """Bring one relation up to date; return how many delta rows were stored."""
+        name = relation.shape.name
+        if name in self._faces.relations.fused or not self._is_touched(relation):
+            return 0
+        match relation:
+            case Mapped():
+                return self._mapped(relation)
+            case Merged():
+                return self._merged(relation)
+            case Regrouped():
+                given = [self._change(each) for each in children(relation.node)]
+                if not is_touched(relation, given, first=name in self._faces.first):
+                    return 0
+                return self._store_rows(
+                    name, regroup(relation, given, existed=self._had(name)), relation
+                )
+            case Limited():
+                found = self._change(relation.node.input)
+                if found.delta is None:
+                    return 0
+                return self._store_rows(
+                    name, retop(relation, found, existed=self._had(name)), relation
+                )
+            case Recomputed():
+                return self._recomputed(relation)
+
+    def _is_touched(self, relation: Maintained) -> bool:
+        if relation.shape.name in self._faces.first:
+            return True
+        return any(self._faces.state(name).changed for name in relation.reads)
+
+    def _had(self, name: str) -> bool:
+        return self._faces.state(name).existed
+
+    def _change(self, node: Node) -> Change:
+        return change(node, self._faces.states, first=self._is_first)
+
+    @property
+    def _is_first(self) -> bool:
+        return bool(self._faces.first)
+
+    def _mapped(self, relation: Mapped) -> int:
+        found = self._change(relation.node)
+        if found.delta is None:
+            return 0
+        rows = found.delta
+        if not found.insert_only:
+            rows = consolidate(rows, relation.node.columns)
+        return self._store_rows(relation.shape.name, named(relation, rows), relation)
+
+    def _merged(self, relation: Merged) -> int:
+        name = relation.shape.name
+        found = self._change(relation.node.input)
+        partial = partial_trace(name)
+        before = table(partial, Version.BEFORE) if self._faces.moments[partial].before else None
+        if found.delta is not None:
+            if needs_reset(relation, found):
+                sql = reset(relation, found, before)
+            else:
+                sql = accumulate(relation, found)
+            self._append(partial, self._faces.run(sql, (*relation.reads, name)), relation)
+        moment = self._faces.moments[partial]
+        is_first = name in self._faces.first
+        if name not in self._faces.relations.finished:
+            return moment.changed_rows
+        if not moment.delta and not (is_first and not relation.node.keys):
+            return 0
+        sql = finish(
+            relation,
+            before,
+            table(partial, Version.DELTA),
+            positive=all(each.insert_only for each in (*moment.before, *moment.delta)),
+            first=is_first,
+        )
+        return self._store_rows(name, sql, relation, extra=(name,))
+
+    def _recomputed(self, relation: Recomputed) -> int:
+        name = relation.shape.name
+        sql = recompute(relation, existed=self._had(name))
+        return self._append(name, self._full(relation, sql, self._faces), relation)
+
+    def _store_rows(
+        self, name: str, sql: str, relation: Maintained, extra: tuple[str, ...] = ()
+    ) -> int:
+        frame = self._faces.run(sql, (*relation.reads, name, *extra))
+        return self._append(name, frame, relation)
+
+    def _append(self, trace: str, frame: DataFrame, relation: Maintained) -> int:
+        """Run a statement and add its rows to a trace's delta."""
+        segment = self._store.materialise(trace, self._epoch, frame, self._expected(relation))
+        if segment is None:
+            return 0
+        self._add(trace, segment)
+        return segment.rows
+
+    def _add(self, trace: str, segment: Segment) -> None:
+        with self._lock:
+            moment = self._faces.moments[trace]
+            self._faces.moments[trace] = replace(moment, delta=(*moment.delta, segment))
+
+    def _expected(self, relation: Maintained) -> int:
+        """Guess the rows of a result, to choose how it travels; joins may multiply."""
+        rows = sum(self._rows_in(name) for name in relation.reads)
+        return rows * (4 if _multiplies(relation) else 1)
+
+    def _rows_in(self, name: str) -> int:
+        moments = self._faces.moments
+        if name in self._faces.relations.fused:
+            inner = self._faces.relations.by_name[name]
+            return sum(self._rows_in(each) for each in inner.reads)
+        moment = moments.get(name) or moments[partial_trace(name)]
+        return moment.changed_rows
+
+
+def _multiplies(relation: Maintained) -> bool:
+    if isinstance(relation, Recomputed):
+        return True
+    stack: list[Node] = [relation.node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Join | KeyedJoin):
+            return True
+        stack.extend(children(node))
+    return False

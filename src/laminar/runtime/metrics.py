@@ -1,0 +1,55 @@
+"""Counters of a running engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMetrics:
+    """One node since the topology last changed."""
+
+    executions: int
+    last_ms: float
+    last_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The whole engine."""
+
+    epoch: int
+    nodes: Mapping[str, NodeMetrics]
+    multicast_publishes: int
+    relations: int
+    segments: int
+    stored_rows: int
+    stored_bytes: int
+
+
+def collect_metrics(engine: Engine) -> Metrics:
+    """Read the counters; nothing is computed."""
+    traces = engine.manifest.traces.values()
+    counted = engine.executor.metrics if engine.executor is not None else None
+    nodes = (
+        {
+            name: NodeMetrics(times, counted.node_ms.get(name, 0.0), counted.node_rows.get(name, 0))
+            for name, times in counted.executions.items()
+        }
+        if counted is not None
+        else {}
+    )
+    return Metrics(
+        epoch=engine.manifest.epoch,
+        nodes=nodes,
+        multicast_publishes=counted.multicast_publishes if counted is not None else 0,
+        relations=len(engine.catalog.relations.by_name),
+        segments=sum(len(trace.segments) for trace in traces),
+        stored_rows=sum(trace.rows for trace in traces),
+        stored_bytes=sum(trace.bytes for trace in traces),
+    )

@@ -1,0 +1,65 @@
+"""Spark sessions: the embedded one, or the caller's."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from laminar.errors import JavaUnavailable
+from laminar.preflight import java_problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Epochs are small and many: what pays off for one long query costs more than it saves here.
+_EPOCH_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # no listing jobs
+    "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.cbo.enabled": "false",
+}
+
+_EMBEDDED_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "4g",
+    "spark.sql.warehouse.dir": "spark-warehouse-unused",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+def start_spark(master: str | None) -> SparkSession:
+    """Start (or join) the session of this process; a missing Java is said in one sentence."""
+    problem = java_problem()
+    if problem is not None:
+        raise JavaUnavailable(problem)
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    builder = SparkSession.builder.master(master or "local[*]").appName("laminar")
+    for name, value in _EMBEDDED_SETTINGS.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def quiet() -> None:
+    """Keep PySpark from logging every refused query with its Java stack: we raise it instead."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def own_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
+    """Return a session beside the given one: own settings and names, same cluster and cache."""
+    quiet()
+    session = spark.newSession()
+    session.conf.set(
+        "spark.sql.session.timeZone", str(spark.conf.get("spark.sql.session.timeZone"))
+    )
+    session.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions))
+    for name, value in _EPOCH_SETTINGS.items():
+        session.conf.set(name, value)
+    return session

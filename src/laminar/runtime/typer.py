@@ -1,0 +1,54 @@
+"""Types, as Spark's analyzer sees them: no data is touched."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from laminar.delta.change import Version, table
+from laminar.delta.program import Shape
+from laminar.delta.render import Everything, change
+from laminar.model.trace import WEIGHT
+from laminar.plan.nodes import Node
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkTyper:
+    """Declares empty relations in a session of its own and asks for the types of statements."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+
+    def declare(self, shape: Shape) -> None:
+        """Make a relation known: under its own name, and with its three faces."""
+        weighted = _empty(self._session, f"{shape.ddl}, {WEIGHT} BIGINT")
+        for version in Version:
+            weighted.createOrReplaceTempView(table(shape.name, version))
+        if "#" not in shape.name:
+            weighted.drop(WEIGHT).createOrReplaceTempView(f"`{shape.name}`")
+
+    def types(self, node: Node) -> Mapping[str, str]:
+        """Return column -> type of a stateless plan over declared relations."""
+        rows = change(node, Everything()).after
+        assert rows is not None
+        return self.of_sql(rows)
+
+    def of_sql(self, sql: str) -> Mapping[str, str]:
+        """Return column -> type of a statement."""
+        with self._lock:
+            schema = self._session.sql(sql).schema
+        return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+    def of_query(self, sql: str) -> list[tuple[str, str]]:
+        """Return (column, type) of a user's query; names may repeat."""
+        with self._lock:
+            schema = self._session.sql(sql).schema
+        return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+
+
+def _empty(session: SparkSession, ddl: str):  # type: ignore[no-untyped-def]
+    return session.sql(f"SELECT r.* FROM (SELECT CAST(NULL AS STRUCT<{ddl}>) AS r) WHERE false")

@@ -1,0 +1,115 @@
+"""From a view's SQL to its program: checked, typed, compiled, with the reason for each choice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from laminar.delta.compile import compile_full, compile_query
+from laminar.delta.program import Program, Shape
+from laminar.errors import (
+    AmbiguousColumns,
+    InvalidQuery,
+    LaminarError,
+    NonDeterministic,
+    NotIncremental,
+    UnknownColumn,
+    UnknownRelation,
+)
+from laminar.plan.lower import lower
+from laminar.plan.parse import parse_query
+from laminar.plan.reasons import NoRule, Reason
+from laminar.sql import forbidden_functions, relations_of, rewrite_windows
+
+if TYPE_CHECKING:
+    from laminar.runtime.typer import SparkTyper
+
+
+class RefreshPolicy(StrEnum):
+    """Which strategies a view may use."""
+
+    AUTO = "auto"
+    INCREMENTAL = "incremental"
+    FULL = "full"
+
+
+def define_view(
+    name: str,
+    query: str,
+    policy: RefreshPolicy,
+    shapes: Mapping[str, Shape],
+    typer: SparkTyper,
+) -> Program:
+    """Compile a view over known relations (by lower-case name).
+
+    Raises:
+        LaminarError: the query is not valid, or has no incremental rule and must have one.
+    """
+    sql = rewrite_windows(query)
+    for function, _ in forbidden_functions(sql):
+        raise NonDeterministic(function, name)
+    reads = tuple(_known(each, shapes).name for each in relations_of(sql))
+    output = analyse(sql, typer, shapes)
+    shape = _shape(name, output)
+    typer.declare(shape)
+    if policy is RefreshPolicy.FULL:
+        return compile_full(shape, sql, reads, Reason.REQUESTED, "refresh_policy is full")
+    try:
+        return _incremental(shape, sql, shapes, typer)
+    except NoRule as missing:
+        if policy is RefreshPolicy.INCREMENTAL:
+            raise NotIncremental(name, missing.reason, missing.detail) from missing
+        return compile_full(shape, sql, reads, missing.reason, missing.detail)
+
+
+def _incremental(shape: Shape, sql: str, shapes: Mapping[str, Shape], typer: SparkTyper) -> Program:
+    relations = {each.name: each.columns for each in shapes.values()}
+    lowered = lower(parse_query(sql), relations, typer)
+    try:
+        return compile_query(shape, lowered.node, typer)
+    except PySparkException as error:
+        # Our own rendering was refused: say so, and let the query run as the user wrote it.
+        raise NoRule(Reason.LOWERING_FAILED, first_sentence(error)) from error
+
+
+def _known(name: str, shapes: Mapping[str, Shape]) -> Shape:
+    found = shapes.get(name.lower())
+    if found is None:
+        raise UnknownRelation(name, [each.name for each in shapes.values()])
+    return found
+
+
+def _shape(name: str, output: list[tuple[str, str]]) -> Shape:
+    names = [column.lower() for column, _ in output]
+    twice = sorted({column for column in names if names.count(column) > 1})
+    if twice:
+        raise AmbiguousColumns(twice)
+    return Shape(name, tuple(column for column, _ in output), tuple(kind for _, kind in output))
+
+
+def analyse(sql: str, typer: SparkTyper, shapes: Mapping[str, Shape]) -> list[tuple[str, str]]:
+    """Let Spark's analyzer check a query; return its columns and types."""
+    try:
+        return typer.of_query(sql)
+    except PySparkException as error:
+        raise explain_refusal(error, shapes) from None
+
+
+def explain_refusal(error: PySparkException, shapes: Mapping[str, Shape]) -> LaminarError:
+    """Turn an analyzer's refusal into an error that suggests what to do."""
+    message = first_sentence(error)
+    unresolved = re.search(r"\[UNRESOLVED_COLUMN[^\]]*\].*?name `([^`]+)`(?:\.`([^`]+)`)?", message)
+    if unresolved:
+        column = unresolved.group(2) or unresolved.group(1)
+        known = {name for shape in shapes.values() for name in shape.columns}
+        return UnknownColumn(column, sorted(known))
+    return InvalidQuery("Spark cannot run this query", message)
+
+
+def first_sentence(error: BaseException) -> str:
+    """Return what an error says, without the plan and the stack below it."""
+    return str(error).split("\n")[0].split(" SQLSTATE")[0].strip()

@@ -1,0 +1,160 @@
+"""The door to Laminar: a database under one directory, on one Spark."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from laminar.errors import LaminarError
+from laminar.result import Result
+from laminar.runtime.dml import Dml
+from laminar.runtime.engine import Engine
+from laminar.runtime.report import EpochReport
+from laminar.runtime.spark import own_session, start_spark
+from laminar.runtime.statements import Statements
+from laminar.runtime.views import explain_refusal
+from laminar.sql import parse_script, relations_of, rewrite_windows
+from laminar.store import SegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from laminar.dag import StreamingDag
+    from laminar.runtime.metrics import Metrics
+
+
+def connect(
+    path: str | Path | None = None,
+    *,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+) -> Database:
+    """Open a database, or create it.
+
+    Args:
+        path: its directory; None for a temporary one that goes when it is closed.
+        spark: a session of the caller's; by default an embedded one is started.
+        master: where an embedded session runs, `local[*]` by default.
+    """
+    return Database(path, spark=spark, master=master)
+
+
+class Database:
+    """Tables, views and their epochs."""
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        spark: SparkSession | None = None,
+        master: str | None = None,
+    ) -> None:
+        session = spark if spark is not None else start_spark(master)
+        self._temporary = path is None
+        self.path = Path(tempfile.mkdtemp(prefix="laminar-") if path is None else path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.engine = Engine(self.path, session)
+        self._reading = own_session(session, 2)
+        self._read_store = SegmentStore(self.path, self._reading)
+        self._read_lock = threading.Lock()
+        self._callbacks: list[Callable[[EpochReport], object]] = []
+        self._closed = False
+        self._dml = Dml(self.engine, self._reading, self._read_store, self._read_lock)
+        self._statements = Statements(self.engine, self._dml, self.sql)
+
+    # Statements
+
+    def execute(self, script: str) -> Any:
+        """Run a script of statements; return the result of the last one."""
+        result: Any = None
+        for statement in parse_script(script):
+            result = self._statements.run(statement)
+        return result
+
+    def sql(self, query: str, *, as_of_epoch: int | None = None) -> Result:
+        """Run a query over one consistent epoch of all relations it names."""
+        text = rewrite_windows(query)
+        names = [self.engine.catalog.resolve(each) for each in relations_of(text)]
+        with self._read_lock:
+            epoch, faces = self.engine.faces_at(self._reading, self._read_store, as_of_epoch)
+            for name in names:
+                faces.content(name).createOrReplaceTempView(f"`{name}`")
+            try:
+                return Result(self._reading.sql(text), epoch)
+            except PySparkException as error:
+                raise explain_refusal(error, self.engine.catalog.shapes()) from None
+
+    # Rows
+
+    def insert(self, table: str, rows: Any) -> int:
+        """Add rows to a table; they are durable on return and visible after the next step."""
+        return self._dml.insert(table, rows)
+
+    def delete(self, table: str, rows: Any) -> int:
+        """Take back one copy of each given row; an unknown row is an error, nothing is applied."""
+        return self._dml.delete(table, rows)
+
+    # Epochs
+
+    def step(self) -> EpochReport | None:
+        """Run one epoch over all that is pending; None if there is nothing to do."""
+        report = self.engine.step()
+        if report is not None:
+            for callback in self._callbacks:
+                callback(report)
+        return report
+
+    def drain(self) -> EpochReport | None:
+        """Step until all sources are idle; return the last report."""
+        last: EpochReport | None = None
+        while (report := self.step()) is not None:
+            last = report
+        return last
+
+    def on_epoch(self, callback: Callable[[EpochReport], object]) -> None:
+        """Call a function after every committed epoch."""
+        self._callbacks.append(callback)
+
+    # Introspection
+
+    def topology(self) -> StreamingDag:
+        """Return the DAG of sources and views."""
+        return self.engine.catalog.dag
+
+    def metrics(self) -> Metrics:
+        """Return counters of this process."""
+        from laminar.runtime.metrics import collect_metrics
+
+        return collect_metrics(self.engine)
+
+    # Lifetime
+
+    def close(self) -> None:
+        """Stop; everything committed is on disk already."""
+        if self._closed:
+            return
+        self._closed = True
+        self.engine.close()
+        if self._temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+__all__ = ["Database", "LaminarError", "connect"]

@@ -1,0 +1,177 @@
+"""The bracket of CREATE TABLE and CREATE SOURCE: columns, primary key, watermark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from laminar.errors import nearest
+from laminar.errors.dag import InvalidSchema
+from laminar.errors.sql import NotSupported, SqlSyntaxError, UnknownColumn
+from laminar.model.types import normalise_type
+from laminar.sql.cursor import Cursor
+from laminar.sql.keywords import keywords
+from laminar.sql.statements import ColumnDef, Watermark
+from laminar.sql.tokens import Kind, Token
+
+_TYPES = keywords(
+    "ARRAY BIGINT BINARY BOOLEAN BYTE CHAR DATE DECIMAL DOUBLE FLOAT INT INTEGER LONG MAP NUMERIC"
+    " REAL SHORT SMALLINT STRING STRUCT TEXT TIMESTAMP TIMESTAMP_NTZ TINYINT VARCHAR"
+)
+_NOT_YET = keywords("CHECK COLLATE COMMENT CONSTRAINT DEFAULT GENERATED REFERENCES UNIQUE FOREIGN")
+_AFTER_TYPE = _NOT_YET | keywords("NOT NULL PRIMARY")
+_TEXT_OF_ANY_LENGTH = ("CHAR", "TEXT", "VARCHAR")
+
+
+@dataclass(slots=True)
+class Declared:
+    """What the bracket declares, while it is read."""
+
+    columns: list[ColumnDef] = field(default_factory=list)
+    key: list[str] = field(default_factory=list)
+    watermark: Watermark | None = None
+
+    def column(self, cursor: Cursor, name: str, token: Token) -> str:
+        """Return the name as the column was declared; raise at the token if there is none."""
+        known = [column.name for column in self.columns]
+        for candidate in known:
+            if candidate.casefold() == name.casefold():
+                return candidate
+        raise cursor.here(UnknownColumn(name, known), token)
+
+
+def take_columns(cursor: Cursor) -> Declared:
+    """Take `(name TYPE [NOT NULL] [PRIMARY KEY], ..., [PRIMARY KEY (..)], [WATERMARK FOR ..])`."""
+    declared = Declared()
+    opening = cursor.peek()
+    cursor.expect("(")
+    later: list[tuple[str, int]] = []
+    while True:
+        if cursor.looks_at("PRIMARY", "KEY") or cursor.looks_at("WATERMARK", "FOR"):
+            later.append((cursor.peek().upper, cursor.at))
+            _skip_element(cursor)
+        else:
+            _column(cursor, declared)
+        if not cursor.accept(","):
+            break
+    if not cursor.accept(")"):
+        cursor.unexpected(",", ")")
+    # Keys and watermarks name columns, which may stand after them.
+    end = cursor.at
+    for kind, place in later:
+        cursor.at = place
+        (_primary_key if kind == "PRIMARY" else _watermark)(cursor, declared)
+        if cursor.peek().upper not in (",", ")"):
+            cursor.unexpected(",", ")")
+    cursor.at = end
+    if not declared.columns:
+        cursor.fail("no columns are declared", hint="declare at least one", token=opening)
+    return declared
+
+
+def _column(cursor: Cursor, declared: Declared) -> None:
+    token = cursor.peek()
+    if token.is_word(*_NOT_YET) and cursor.peek(1).upper in ("(", "KEY"):
+        raise cursor.here(NotSupported(f"{token.upper} in a table", "leave it out"))
+    name = cursor.identifier("the name of a column")
+    if any(column.name.casefold() == name.casefold() for column in declared.columns):
+        cursor.fail(f'column "{name}" is declared twice', hint="remove one of them", token=token)
+    kind = _type(cursor)
+    not_null = is_key = False
+    while cursor.peek().upper not in (",", ")"):
+        if not not_null and cursor.accept("NOT", "NULL"):
+            not_null = True
+        elif not is_key and cursor.accept("PRIMARY", "KEY"):
+            _require_no_key(cursor, declared, token)
+            is_key = True
+        elif cursor.peek().is_word(*_NOT_YET):
+            what = f"{cursor.peek().upper} of a column"
+            raise cursor.here(NotSupported(what, "leave it out"))
+        else:
+            cursor.unexpected("NOT NULL", "PRIMARY KEY", ",", ")")
+    declared.columns.append(ColumnDef(name, kind, not_null))
+    if is_key:
+        declared.key.append(name)
+
+
+def _type(cursor: Cursor) -> str:
+    start, depth = cursor.at, 0
+    while not cursor.done():
+        token = cursor.peek()
+        if depth == 0 and (token.upper in (",", ")") or token.upper in _AFTER_TYPE):
+            break
+        depth += (token.upper in ("<", "(")) - (token.upper in (">", ")"))
+        cursor.next()
+    if cursor.at == start:
+        cursor.unexpected("a type")
+    kind = _in_words_of_spark(cursor, start)
+    try:
+        normalise_type(kind)
+    except InvalidSchema as wrong:
+        first, last = cursor.tokens[start], cursor.tokens[cursor.at - 1]
+        meant = nearest(first.text, _TYPES)
+        is_typo = meant is not None and meant != first.upper
+        hint = f"did you mean {meant}?" if is_typo else "write a type of Spark SQL"
+        raise cursor.here(SqlSyntaxError(wrong.message, hint=hint), first, until=last) from None
+    return kind
+
+
+def _in_words_of_spark(cursor: Cursor, start: int) -> str:
+    """Return the type's text; a bare VARCHAR, which Spark would refuse, becomes STRING."""
+    kept, at = [], cursor.tokens[start].start
+    for place in range(start, cursor.at):
+        token, follows = cursor.tokens[place], cursor.tokens[place + 1]
+        is_field = place + 1 < cursor.at and (
+            follows.kind is not Kind.SYMBOL or follows.text == ":"
+        )
+        is_sized = follows.is_symbol("(")
+        if token.is_word(*_TEXT_OF_ANY_LENGTH) and not is_field and not is_sized:
+            kept += [cursor.text[at : token.start], "STRING"]
+            at = token.end
+    return "".join([*kept, cursor.text[at : cursor.tokens[cursor.at - 1].end]])
+
+
+def _primary_key(cursor: Cursor, declared: Declared) -> None:
+    _require_no_key(cursor, declared, cursor.peek())
+    cursor.expect("PRIMARY", "KEY", "(")
+    while True:
+        token = cursor.peek()
+        name = declared.column(cursor, cursor.identifier("the name of a column"), token)
+        if name in declared.key:
+            cursor.fail(f'column "{name}" is in the key twice', token=token)
+        declared.key.append(name)
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+
+
+def _require_no_key(cursor: Cursor, declared: Declared, token: Token) -> None:
+    if declared.key:
+        cursor.fail(
+            "a second primary key",
+            hint="write a key of several columns as PRIMARY KEY (a, b)",
+            token=token,
+        )
+
+
+def _watermark(cursor: Cursor, declared: Declared) -> None:
+    if declared.watermark is not None:
+        cursor.fail("a second watermark", hint="a source has one column of event time")
+    cursor.expect("WATERMARK", "FOR")
+    token = cursor.peek()
+    column = declared.column(cursor, cursor.identifier("the name of a column"), token)
+    cursor.expect("AS")
+    start = cursor.at
+    _skip_element(cursor)
+    if cursor.at == start:
+        cursor.unexpected("an expression, such as ts - INTERVAL '5' SECOND")
+    declared.watermark = Watermark(column, cursor.slice(start, cursor.at))
+
+
+def _skip_element(cursor: Cursor) -> None:
+    depth = 0
+    while not cursor.done():
+        upper = cursor.peek().upper
+        if depth == 0 and upper in (",", ")"):
+            return
+        depth += (upper in ("(", "[")) - (upper in (")", "]"))
+        cursor.next()

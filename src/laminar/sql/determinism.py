@@ -1,0 +1,64 @@
+"""What a view may not call: functions whose answer is not decided by the rows they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from laminar.sql.calls import calls_of
+from laminar.sql.keywords import keywords
+from laminar.sql.location import Location
+from laminar.sql.tokens import Kind, Token, tokenize
+
+_CHANCE = keywords("RAND RANDN RANDOM RANDSTR UNIFORM UUID SHUFFLE")
+_CLOCK = keywords(
+    "NOW CURRENT_TIMESTAMP CURRENT_DATE CURRENT_TIME LOCALTIME LOCALTIMESTAMP CURDATE"
+)
+_CIRCUMSTANCES = keywords(
+    "CURRENT_USER USER SESSION_USER CURRENT_CATALOG CURRENT_DATABASE CURRENT_SCHEMA VERSION"
+    " CURRENT_TIMEZONE SPARK_PARTITION_ID MONOTONICALLY_INCREASING_ID"
+    " INPUT_FILE_NAME INPUT_FILE_BLOCK_START INPUT_FILE_BLOCK_LENGTH"
+)
+_FOREIGN_CODE = keywords("REFLECT JAVA_METHOD TRY_REFLECT")
+_CALLS = _CHANCE | _CLOCK | _CIRCUMSTANCES | _FOREIGN_CODE
+# USER is missing on purpose: as a bare word it is the name of a column far more often.
+_BARE = keywords("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER LOCALTIME SESSION_USER")
+_CLOCK_IF_EMPTY = ("UNIX_TIMESTAMP", "TO_UNIX_TIMESTAMP")
+_CLOCK_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+_CLOCK_WORDS = ("now", "today", "tomorrow", "yesterday")
+
+
+def forbidden_functions(query: str) -> list[tuple[str, Location]]:
+    """Return what makes a query non-deterministic, with its place, from left to right."""
+    tokens = tokenize(query)
+    found = dict(_forbidden(tokens))
+    return [(found[place], Location.of(query, tokens[place].start)) for place in sorted(found)]
+
+
+def _forbidden(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
+    for call in calls_of(tokens, (*_CALLS, *_CLOCK_IF_EMPTY)):
+        if call.name in _CALLS or not call.arguments:
+            yield call.start, call.name.lower()
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1] if place else None
+        after = tokens[place + 1] if place + 1 < len(tokens) else None
+        if token.is_word(*_BARE) and not _is_name(before, after):
+            yield place, token.text.lower()
+        elif token.kind is Kind.STRING and token.value.strip().lower() in _CLOCK_WORDS:
+            if _is_clock(before, tokens[place + 1 : place + 3]):
+                yield place, f"the time '{token.value.strip().lower()}'"
+        elif token.is_word("TABLESAMPLE") and after is not None and after.is_symbol("("):
+            yield place, "tablesample"
+
+
+def _is_name(before: Token | None, after: Token | None) -> bool:
+    """Whether a bare word is a part of a dotted name, or an alias."""
+    dotted = before is not None and before.is_symbol(".")
+    owner = after is not None and after.is_symbol(".")
+    return dotted or owner or (before is not None and before.is_word("AS"))
+
+
+def _is_clock(before: Token | None, after: Sequence[Token]) -> bool:
+    """Whether a string becomes a time: DATE 'now', CAST('now' AS DATE), 'now'::DATE."""
+    literal = before is not None and before.is_word(*_CLOCK_TYPES)
+    cast = len(after) == 2 and after[0].upper in ("AS", "::") and after[1].is_word(*_CLOCK_TYPES)
+    return literal or cast

@@ -1,0 +1,28 @@
+"""Where something stands in a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a text: line and column count from 1, the offset from 0."""
+
+    line: int
+    column: int
+    offset: int
+
+    @classmethod
+    def of(cls, text: str, offset: int) -> Location:
+        """Return the place of an offset; a column is one character, also where that is a tab."""
+        start = text.rfind("\n", 0, offset) + 1
+        return cls(text.count("\n", 0, offset) + 1, offset - start + 1, offset)
+
+    def plus(self, inner: Location) -> Location:
+        """Return the outer place of a place in the text that starts here."""
+        column = inner.column + (self.column - 1 if inner.line == 1 else 0)
+        return Location(self.line + inner.line - 1, column, self.offset + inner.offset)
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"

@@ -1,0 +1,219 @@
+"""Statements about what exists: DROP, ALTER, PAUSE, SHOW, EXPLAIN, CHECKPOINT, SET and the like."""
+
+from __future__ import annotations
+
+from laminar.errors.sql import NotSupported
+from laminar.sql.create import take_create
+from laminar.sql.cursor import Cursor
+from laminar.sql.keywords import keywords
+from laminar.sql.options import take_options, take_value
+from laminar.sql.query import starts_query, take_query
+from laminar.sql.statements import (
+    AlterView,
+    Checkpoint,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    ExplainDag,
+    Pause,
+    Query,
+    Refresh,
+    RelationKind,
+    ResetOption,
+    Restore,
+    Resume,
+    SetOption,
+    Show,
+    ShowKind,
+)
+from laminar.sql.tokens import Kind
+
+_A_VIEW = "the name of a view"
+_OTHER_DESCRIBE = keywords("EXTENDED FORMATTED FUNCTION DATABASE SCHEMA QUERY")
+_LISTS = (ShowKind.SOURCES, ShowKind.TABLES, ShowKind.SINKS, ShowKind.CHECKPOINTS)
+
+
+def take_drop(cursor: Cursor) -> Drop:
+    """Take DROP kind [IF EXISTS] name [CASCADE]."""
+    start = cursor.at
+    cursor.expect("DROP")
+    kind = _kind(cursor)
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name(f"the name of a {kind.lower()}")
+    cascade = cursor.accept("CASCADE")
+    if not cursor.done():
+        cursor.unexpected("CASCADE")
+    return Drop(kind, name, if_exists, cascade, **cursor.origin(start))
+
+
+def take_alter(cursor: Cursor) -> AlterView:
+    """Take ALTER MATERIALIZED VIEW name SET (option = value, ...)."""
+    start = cursor.at
+    cursor.expect("ALTER")
+    if cursor.peek().is_word("TABLE", "SOURCE", "SINK"):
+        what = f"ALTER {cursor.peek().upper}"
+        raise cursor.here(NotSupported(what, "drop it and create it anew"))
+    cursor.expect("MATERIALIZED", "VIEW")
+    name = cursor.name(_A_VIEW)
+    cursor.expect("SET")
+    options = take_options(cursor)
+    cursor.finish()
+    return AlterView(name, options, **cursor.origin(start))
+
+
+def take_pause(cursor: Cursor) -> Pause:
+    """Take PAUSE MATERIALIZED VIEW name."""
+    start = cursor.at
+    return Pause(_view_of(cursor, "PAUSE"), **cursor.origin(start))
+
+
+def take_resume(cursor: Cursor) -> Resume:
+    """Take RESUME MATERIALIZED VIEW name."""
+    start = cursor.at
+    return Resume(_view_of(cursor, "RESUME"), **cursor.origin(start))
+
+
+def take_refresh(cursor: Cursor) -> Refresh:
+    """Take REFRESH MATERIALIZED VIEW name."""
+    start = cursor.at
+    return Refresh(_view_of(cursor, "REFRESH"), **cursor.origin(start))
+
+
+def take_show(cursor: Cursor) -> Show:
+    """Take SHOW of a list, of DEPENDENCIES FOR a name, or of CREATE for a name."""
+    start = cursor.at
+    cursor.expect("SHOW")
+    what, name = _shown(cursor)
+    cursor.finish()
+    return Show(what, name, **cursor.origin(start))
+
+
+def take_describe(cursor: Cursor) -> Describe:
+    """Take DESCRIBE [kind] name."""
+    start = cursor.at
+    cursor.one_of("DESCRIBE", "DESC")
+    # A relation may be called `function`; with a second name after it, it is one of Spark's forms.
+    if cursor.peek().upper in _OTHER_DESCRIBE and cursor.peek(1).kind is not Kind.END:
+        what = f"DESCRIBE {cursor.peek().upper}"
+        raise cursor.here(NotSupported(what, "write DESCRIBE and the name of a relation"))
+    _optional_kind(cursor)
+    name = cursor.name("the name of a relation")
+    cursor.finish()
+    return Describe(name, **cursor.origin(start))
+
+
+def take_explain(cursor: Cursor) -> Explain:
+    """Take EXPLAIN of the DAG, of a view, of a view to be created, or of a query."""
+    start = cursor.at
+    cursor.expect("EXPLAIN")
+    target = _explained(cursor)
+    cursor.finish()
+    return Explain(target, **cursor.origin(start))
+
+
+def take_checkpoint(cursor: Cursor) -> Checkpoint:
+    """Take CHECKPOINT."""
+    start = cursor.at
+    cursor.expect("CHECKPOINT")
+    cursor.finish()
+    return Checkpoint(**cursor.origin(start))
+
+
+def take_restore(cursor: Cursor) -> Restore:
+    """Take RESTORE FROM CHECKPOINT n."""
+    start = cursor.at
+    cursor.expect("RESTORE", "FROM", "CHECKPOINT")
+    number = cursor.integer("the number of a checkpoint")
+    cursor.finish()
+    return Restore(number, **cursor.origin(start))
+
+
+def take_set(cursor: Cursor) -> SetOption:
+    """Take SET laminar.x = value."""
+    start = cursor.at
+    cursor.expect("SET")
+    name = _setting(cursor)
+    cursor.expect("=")
+    value = take_value(cursor)
+    cursor.finish()
+    return SetOption(name, value, **cursor.origin(start))
+
+
+def take_reset(cursor: Cursor) -> ResetOption:
+    """Take RESET laminar.x."""
+    start = cursor.at
+    cursor.expect("RESET")
+    name = _setting(cursor)
+    cursor.finish()
+    return ResetOption(name, **cursor.origin(start))
+
+
+def _kind(cursor: Cursor) -> RelationKind:
+    if cursor.looks_at("VIEW"):
+        raise cursor.here(NotSupported("a plain VIEW", "write MATERIALIZED VIEW"))
+    word = cursor.one_of("MATERIALIZED", "SOURCE", "TABLE", "SINK")
+    if word == "MATERIALIZED":
+        cursor.expect("VIEW")
+        return RelationKind.VIEW
+    return RelationKind(word)
+
+
+def _optional_kind(cursor: Cursor) -> None:
+    """Take the kind before a name, if one stands there; a relation may be called `sink`."""
+    for kind in RelationKind:
+        words = kind.value.split()
+        follows = cursor.peek(len(words))
+        if cursor.looks_at(*words) and follows.text and not follows.is_symbol("."):
+            cursor.accept(*words)
+            return
+
+
+def _view_of(cursor: Cursor, verb: str) -> str:
+    cursor.expect(verb, "MATERIALIZED", "VIEW")
+    name = cursor.name(_A_VIEW)
+    cursor.finish()
+    return name
+
+
+def _shown(cursor: Cursor) -> tuple[ShowKind, str | None]:
+    if cursor.accept("MATERIALIZED"):
+        cursor.expect("VIEWS")
+        return ShowKind.VIEWS, None
+    if cursor.accept("DEPENDENCIES"):
+        cursor.expect("FOR")
+        return ShowKind.DEPENDENCIES, cursor.name("the name of a relation")
+    if cursor.accept("CREATE"):
+        _optional_kind(cursor)
+        return ShowKind.CREATE, cursor.name("the name of a relation")
+    if cursor.looks_at("VIEWS"):
+        raise cursor.here(NotSupported("SHOW VIEWS", "write SHOW MATERIALIZED VIEWS"))
+    word = cursor.one_of(*(kind.value for kind in _LISTS), "MATERIALIZED", "DEPENDENCIES", "CREATE")
+    return ShowKind(word), None
+
+
+def _explained(cursor: Cursor) -> ExplainDag | str | CreateView | Query:
+    if cursor.accept("DAG"):
+        return ExplainDag()
+    if cursor.accept("MATERIALIZED", "VIEW"):
+        return cursor.name(_A_VIEW)
+    if cursor.looks_at("CREATE"):
+        token = cursor.peek()
+        created = take_create(cursor)
+        if isinstance(created, CreateView):
+            return created
+        raise cursor.here(NotSupported("EXPLAIN of anything but a view or a query"), token)
+    if cursor.peek().is_word("EXTENDED", "CODEGEN", "COST", "FORMATTED", "ANALYZE", "LOGICAL"):
+        raise cursor.here(NotSupported(f"EXPLAIN {cursor.peek().upper}", "write EXPLAIN alone"))
+    if not starts_query(cursor):
+        cursor.unexpected("DAG", "MATERIALIZED", "CREATE", "SELECT")
+    return take_query(cursor)
+
+
+def _setting(cursor: Cursor) -> str:
+    token = cursor.peek()
+    name = cursor.name("the name of a setting")
+    if not name.lower().startswith("laminar."):
+        hint = "settings are called laminar.something; Spark's are given to the Spark session"
+        raise cursor.here(NotSupported(f'the setting "{name}"', hint), token)
+    return name

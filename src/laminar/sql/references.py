@@ -1,0 +1,127 @@
+"""Which relations a query reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+
+from laminar.errors.sql import NotSupported, SqlError, SqlSyntaxError
+from laminar.sql.cursor import Cursor, joined
+from laminar.sql.query import STARTS, starts_query
+from laminar.sql.tokens import Kind, Token, tokenize, without_comments
+
+_TIME_TRAVEL = "read an older epoch with SELECT ... FROM v AS OF EPOCH n"
+
+
+def relations_of(query: str) -> tuple[str, ...]:
+    """Return the names of what a query reads, each once, in order of appearance.
+
+    Names keep their spelling; two that differ only in case are one. Names of common table
+    expressions are left out where they are visible, and only there.
+    """
+    found: dict[str, str] = {}
+    for table in _tables(_tree(query), frozenset()):
+        name = _name_of(table)
+        found.setdefault(name.casefold(), name)
+    return tuple(found.values())
+
+
+def _tree(query: str) -> exp.Expr:
+    text = _readable(query)
+    try:
+        trees = sqlglot.parse(text, read="spark", error_level=ErrorLevel.IMMEDIATE)
+    except RecursionError:
+        raise SqlSyntaxError("the query is nested too deeply", hint="split it up") from None
+    except SqlglotError as error:
+        raise _explained(query, error) from None
+    tree = trees[0] if len(trees) == 1 else None
+    if not isinstance(tree, exp.Query) or tree.find(exp.Command) is not None:
+        raise SqlSyntaxError("this is not a query", hint="write SELECT ...").at(query, 0)
+    return tree
+
+
+def _readable(query: str) -> str:
+    """Return the query in words that sqlglot reads as Spark does.
+
+    It has no TABLE t, which it takes for a column with an alias, and other rules for comments.
+    """
+    tokens = tokenize(query)
+    cursor = Cursor(query, tokens)
+    if not starts_query(cursor):
+        cursor.unexpected(*STARTS)
+    kept, at = [], 0
+    text = without_comments(query)
+    for place, token in enumerate(tokens[:-1]):
+        if not token.is_word("TABLE") or not _starts_a_query(tokens, place):
+            continue
+        if tokens[place + 1].kind in (Kind.WORD, Kind.QUOTED):
+            kept += [text[at : token.start], "SELECT * FROM"]
+            at = token.end
+    return "".join([*kept, text[at:]])
+
+
+def _starts_a_query(tokens: tuple[Token, ...], place: int) -> bool:
+    if place == 0:
+        return True
+    before = tokens[place - 1]
+    return (
+        before.is_symbol("(")
+        or before.is_word("UNION", "ALL", "DISTINCT", "EXCEPT", "INTERSECT", "MINUS", "AS")
+        or before.is_symbol(")")
+    )
+
+
+def _tables(node: exp.Expr, visible: frozenset[str]) -> Iterator[exp.Table]:
+    """Yield the tables below a node, but not the common table expressions visible there.
+
+    Law: an expression sees those before it in its WITH, itself only if that is RECURSIVE, and
+    all that the query around it sees.
+    """
+    with_ = node.args.get("with_")
+    if isinstance(with_, exp.With):
+        for cte in with_.expressions:
+            name = cte.alias.casefold()
+            inside = visible | {name} if with_.args.get("recursive") else visible
+            yield from _tables(cte.this, inside)
+            visible |= {name}
+    if isinstance(node, exp.Table):
+        if isinstance(node.this, exp.Identifier):
+            if node.args.get("db") or node.name.casefold() not in visible:
+                yield node
+        elif isinstance(node.this, exp.Anonymous):
+            _refuse_hidden(node.this)
+    for key, value in node.args.items():
+        if key == "with_":
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, exp.Expr):
+                yield from _tables(child, visible)
+
+
+def _name_of(table: exp.Table) -> str:
+    if table.args.get("version") is not None:
+        raise NotSupported("VERSION AS OF and TIMESTAMP AS OF", _TIME_TRAVEL)
+    return joined([part.name for part in table.parts])
+
+
+def _refuse_hidden(call: exp.Anonymous) -> None:
+    """Refuse tables that are named by something else than their name: they would be missed."""
+    inner = [call, *call.find_all(exp.Anonymous)]
+    if any(str(each.this).upper() in ("IDENTIFIER", "TABLE") for each in inner):
+        raise NotSupported("a table as an argument of a function", "read it in FROM by its name")
+
+
+def _explained(query: str, error: SqlglotError) -> SqlError:
+    hint = "check the query for a missing comma, bracket or keyword"
+    first = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    line, column = first.get("line"), first.get("col")
+    if line is None or column is None:
+        return SqlSyntaxError("the query cannot be read", hint=hint).at(query, 0)
+    word = first.get("highlight") or ""
+    starts = [0, *(at + 1 for at, char in enumerate(query) if char == "\n")]
+    offset = starts[min(line, len(starts)) - 1] + max(0, column - len(word))
+    message = f'the query cannot be read at "{word}"' if word else "the query cannot be read"
+    return SqlSyntaxError(message, hint=hint).at(query, min(offset, len(query)), len(word))

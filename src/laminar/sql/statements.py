@@ -1,0 +1,257 @@
+"""Statements as data: what a user asked for, before anything is looked up or run.
+
+What belongs to Spark (queries, conditions, expressions) is kept as the user wrote it. Two
+statements are equal if they ask for the same thing; where they stand in a script does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from laminar.model.schema import Field, Schema
+from laminar.sql.location import Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A statement: its own text, and where that starts in the script."""
+
+    text: str = field(compare=False)
+    location: Location = field(compare=False)
+
+
+class RelationKind(StrEnum):
+    """What a name may stand for; the value is how SQL says it."""
+
+    TABLE = "TABLE"
+    SOURCE = "SOURCE"
+    VIEW = "MATERIALIZED VIEW"
+    SINK = "SINK"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDef:
+    """A declared column. The type is in words that Spark knows: a bare VARCHAR is a STRING."""
+
+    name: str
+    type_text: str
+    not_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """How far a source's time has come, as an expression over its column of event time."""
+
+    column: str
+    expression_text: str
+
+
+class EmitKind(StrEnum):
+    """When a view shows what it computed; the value is how SQL says it."""
+
+    AFTER_WATERMARK = "AFTER WATERMARK"
+    ON_WINDOW_CLOSE = "ON WINDOW CLOSE"
+    FINAL = "FINAL"
+    ON_UPDATE = "ON UPDATE"
+    CHANGES = "CHANGES"
+    PERIODICALLY = "PERIODICALLY"
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """An EMIT clause. Only PERIODICALLY has an interval, in Spark's string form: `10 second`."""
+
+    kind: EmitKind
+    interval_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable(Statement):
+    """CREATE TABLE or CREATE SOURCE."""
+
+    name: str
+    columns: tuple[ColumnDef, ...]
+    kind: RelationKind = RelationKind.TABLE
+    primary_key: tuple[str, ...] = ()
+    watermark: Watermark | None = None
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    if_not_exists: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        """The columns as the rest of the system knows them."""
+        return Schema(tuple(Field(c.name, c.type_text, not c.not_null) for c in self.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView(Statement):
+    """CREATE MATERIALIZED VIEW. `query` is without the clauses that follow it."""
+
+    name: str
+    query: str
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    or_replace: bool = False
+    if_not_exists: bool = False
+    emit: Emit | None = None
+    lateness: str | None = None
+    late_data_to: str | None = None
+    query_location: Location = field(compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSink(Statement):
+    """CREATE SINK."""
+
+    name: str
+    source: str
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Statement):
+    """DROP of anything that has a name."""
+
+    kind: RelationKind
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterView(Statement):
+    """ALTER MATERIALIZED VIEW ... SET: options to change, the others stay."""
+
+    name: str
+    options: Mapping[str, str] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(Statement):
+    """PAUSE MATERIALIZED VIEW."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume(Statement):
+    """RESUME MATERIALIZED VIEW."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh(Statement):
+    """REFRESH MATERIALIZED VIEW."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Insert(Statement):
+    """INSERT INTO; without columns, all of them in order. The query may be VALUES."""
+
+    table: str
+    columns: tuple[str, ...]
+    query: str
+    query_location: Location = field(compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Statement):
+    """DELETE FROM; without a condition, every row."""
+
+    table: str
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Statement):
+    """UPDATE; expressions see the row as it was before."""
+
+    table: str
+    assignments: tuple[tuple[str, str], ...]
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Statement):
+    """MERGE INTO, recognised by its target; the statement's text is all of it."""
+
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Statement):
+    """A query. Its text is for Spark: AS OF EPOCH is blanked out, so that places stay the same."""
+
+    text: str = field(kw_only=True)
+    as_of_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainDag:
+    """What EXPLAIN DAG is about: all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explain(Statement):
+    """EXPLAIN, which touches no data. A target of plain text is the name of a view."""
+
+    target: ExplainDag | str | CreateView | Query
+
+
+class ShowKind(StrEnum):
+    """What can be shown; the value is how SQL says it."""
+
+    SOURCES = "SOURCES"
+    TABLES = "TABLES"
+    VIEWS = "MATERIALIZED VIEWS"
+    SINKS = "SINKS"
+    CHECKPOINTS = "CHECKPOINTS"
+    DEPENDENCIES = "DEPENDENCIES"
+    CREATE = "CREATE"
+
+
+@dataclass(frozen=True, slots=True)
+class Show(Statement):
+    """SHOW; DEPENDENCIES and CREATE are about a name, the others list everything."""
+
+    what: ShowKind
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Describe(Statement):
+    """DESCRIBE: the columns of a relation."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint(Statement):
+    """CHECKPOINT: make a durable point now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restore(Statement):
+    """RESTORE FROM CHECKPOINT."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetOption(Statement):
+    """SET laminar.x = y."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOption(Statement):
+    """RESET laminar.x."""
+
+    name: str

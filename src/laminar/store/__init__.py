@@ -1,0 +1,24 @@
+"""Relations on disk: segments of deltas, one manifest per epoch, and nothing else that counts.
+
+- `<root>/data/<relation>/<epoch>-<unique>.parquet`: immutable; means nothing until it is named.
+- `<root>/manifests/<epoch>.json`: names every file of its epoch; its appearance is the commit.
+- `<root>/pending/<table>/<seq>.parquet`: pushed rows that no committed epoch has read yet.
+"""
+
+from laminar.store.compaction import compact, plan
+from laminar.store.manifests import ManifestStore
+from laminar.store.pending import PendingBatch, PendingLog
+from laminar.store.retention import discard, garbage, sweep
+from laminar.store.segments import SegmentStore
+
+__all__ = [
+    "ManifestStore",
+    "PendingBatch",
+    "PendingLog",
+    "SegmentStore",
+    "compact",
+    "discard",
+    "garbage",
+    "plan",
+    "sweep",
+]

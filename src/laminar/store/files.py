@@ -1,0 +1,185 @@
+"""Durable files: what was written is there after a crash, whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from laminar.errors.store import StoreUnwritable
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+TEMP_SUFFIX = ".tmp"
+"""How a file is called that was not published yet; such files are never read."""
+
+_CHUNK = 1 << 20
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+def _nothing(point: str) -> None:
+    """Go on."""
+
+
+failpoint: Callable[[str], None] = _nothing
+"""Called at every point where a crash would matter; a test replaces it to crash there."""
+
+
+def write_atomic(path: Path, data: bytes, *, point: str = "file") -> None:
+    """Create a file whose name appears only with all its bytes on disk: put-if-absent.
+
+    Args:
+        path: must not exist; names are never used twice in the store.
+        data: the whole content.
+        point: prefix of the failpoints on the way.
+
+    Raises:
+        FileExistsError: somebody else was first; their file is left as it is.
+        StoreUnwritable: the disk refuses; nothing is left behind.
+    """
+    temp = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}{TEMP_SUFFIX}")
+    with unwritable(path):
+        make_dir(path.parent)
+        # Not `finally`: a crash leaves the temporary file too, so a scripted one must as well.
+        try:
+            failpoint(f"{point}.before_write")
+            with temp.open("xb") as file:
+                file.write(data)
+                file.flush()
+                failpoint(f"{point}.after_write")
+                os.fsync(file.fileno())
+            failpoint(f"{point}.before_rename")
+            created = _place(temp, path)
+            failpoint(f"{point}.after_rename")
+            remove_quietly(temp)
+            if created:
+                _make_name_durable(path)
+        except OSError:
+            remove_quietly(temp)
+            raise
+    if not created:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+
+
+class SummedFile:
+    """A new file that sums its bytes as they pass; durable once `seal` has returned."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("xb")
+        self._crc = 0
+        self.size = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more bytes."""
+        return self._file.closed
+
+    def write(self, data: Bytes) -> int:
+        """Append bytes."""
+        self._crc = zlib.crc32(data, self._crc)
+        written = self._file.write(data)
+        self.size += written
+        return written
+
+    def tell(self) -> int:
+        """Return how many bytes were written so far."""
+        return self.size
+
+    def flush(self) -> None:
+        """Hand the bytes to the operating system."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close without making anything durable."""
+        self._file.close()
+
+    def seal(self) -> str:
+        """Make bytes and name durable; return the checksum."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        sync_dir(self._path.parent)
+        return _spell(self._crc)
+
+
+def checksum(path: Path) -> str:
+    """Return the checksum of a file's bytes: fast, against damage and not against malice."""
+    crc = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            crc = zlib.crc32(chunk, crc)
+    return _spell(crc)
+
+
+def sync_file(path: Path) -> None:
+    """Make the bytes of a file durable that somebody else wrote."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def sync_dir(path: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_dir(path: Path) -> None:
+    """Create a folder and the ones above it, each durable in its parent."""
+    if path.is_dir():
+        return
+    make_dir(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_dir(path.parent)
+
+
+def remove_quietly(path: Path) -> None:
+    """Remove a file if that is possible; what stays behind is swept at the next start."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def unwritable(path: Path) -> Iterator[None]:
+    """Turn what the operating system says into words a user can act on."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnwritable(str(path), error.strerror or str(error)) from error
+
+
+def _place(temp: Path, path: Path) -> bool:
+    """Give the bytes their name unless it is taken; a link, unlike a rename, never replaces."""
+    try:
+        os.link(temp, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # No hard links here: two processes could still both pass this check.
+        if path.exists():
+            return False
+        temp.replace(path)
+    return True
+
+
+def _make_name_durable(path: Path) -> None:
+    try:
+        sync_dir(path.parent)
+    except OSError:
+        # The caller will hear that nothing was written, so nothing may be found later.
+        remove_quietly(path)
+        raise
+
+
+def _spell(crc: int) -> str:
+    return f"crc32:{crc:08x}"

@@ -1,0 +1,160 @@
+"""One file per committed epoch. Its appearance is the commit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+
+from laminar.errors.store import EpochExists, EpochNotFound, ManifestCorrupt
+from laminar.model.trace import Manifest
+from laminar.store import files
+
+MANIFESTS = "manifests"
+"""The folder of all manifests under the store's root."""
+
+_NAME = re.compile(r"(\d{12})(?:-(\d{6}))?\.json")
+
+_Version = tuple[int, int]  # epoch, revision
+
+
+class ManifestStore:
+    """The versions of a store. An epoch is committed if and only if its manifest is there."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = root.resolve() / MANIFESTS
+        self._lock = threading.Lock()
+        self._named: Counter[str] | None = None
+        """Data file -> how many manifests name it; counted when first asked for."""
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make an epoch visible and durable, with one write.
+
+        Raises:
+            EpochExists: that epoch is committed already, here or by another process.
+            StoreUnwritable: the disk refuses; nothing was committed.
+        """
+        with self._lock:
+            try:
+                path = self._path((manifest.epoch, manifest.revision))
+                files.write_atomic(path, _encode(manifest), point="manifest")
+            except FileExistsError as error:
+                raise EpochExists(manifest.epoch) from error
+            if self._named is not None:
+                self._named.update(manifest.files)
+
+    def latest(self) -> Manifest | None:
+        """Return the newest epoch; None if there is none.
+
+        Raises:
+            ManifestCorrupt: it is damaged. Going back to an older one is for the user to decide.
+        """
+        versions = self._versions()
+        return self._read(versions[-1]) if versions else None
+
+    def get(self, epoch: int) -> Manifest:
+        """Return the manifest of an epoch, in its last revision.
+
+        Raises:
+            EpochNotFound: it is not kept, or not committed.
+            ManifestCorrupt: it is damaged.
+        """
+        versions = self._versions()
+        found = [version for version in versions if version[0] == epoch]
+        if not found:
+            ends = (versions[0][0], versions[-1][0]) if versions else (None, None)
+            raise EpochNotFound(epoch, *ends)
+        return self._read(found[-1])
+
+    def epochs(self) -> tuple[int, ...]:
+        """Return the epochs that are kept, oldest first."""
+        return tuple(dict.fromkeys(epoch for epoch, _ in self._versions()))
+
+    def _versions(self) -> tuple[_Version, ...]:
+        if not self._folder.is_dir():
+            return ()
+        names = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
+        return tuple(sorted((int(name[1]), int(name[2] or 0)) for name in names if name))
+
+    def live_files(self) -> frozenset[str]:
+        """Return the data files that some kept epoch names.
+
+        Raises:
+            ManifestCorrupt: one is damaged, so it cannot be known which files it needs.
+        """
+        with self._lock:
+            return frozenset(self._references())
+
+    def prune(self, keep: int, pinned: Collection[int] = ()) -> frozenset[str]:
+        """Forget all but the newest `keep` epochs and the pinned ones; the newest always stays.
+
+        Returns:
+            The data files that no kept epoch names any more, for `retention.discard`. A crash
+            before they are removed is harmless: the next sweep finds them.
+        """
+        with self._lock:
+            named = self._references()
+            versions = self._versions()
+            last = dict(versions)  # the last revision of each epoch
+            kept = {*list(last)[-max(keep, 1) :], *pinned}
+            expired: set[str] = set()
+            for epoch, revision in versions:
+                if epoch not in kept or revision != last[epoch]:
+                    expired |= self._forget((epoch, revision), named)
+            return frozenset(expired)
+
+    def _forget(self, version: _Version, named: Counter[str]) -> set[str]:
+        needed = self._read(version).files
+        path = self._path(version)
+        with files.unwritable(path):
+            path.unlink()
+        named.subtract(needed)
+        freed = {file for file in needed if named[file] == 0}
+        for file in freed:
+            del named[file]
+        return freed
+
+    def _references(self) -> Counter[str]:
+        if self._named is None:
+            # Counting keeps pruning one epoch as cheap as reading one manifest.
+            self._named = Counter(
+                file for version in self._versions() for file in self._read(version).files
+            )
+        return self._named
+
+    def _read(self, version: _Version) -> Manifest:
+        path = self._path(version)
+        manifest = _decode(path, path.read_bytes())
+        if (manifest.epoch, manifest.revision) != version:
+            raise ManifestCorrupt(str(path), f"it describes epoch {manifest.epoch}")
+        return manifest
+
+    def _path(self, version: _Version) -> Path:
+        epoch, revision = version
+        return self._folder / f"{epoch:012d}{f'-{revision:06d}' if revision else ''}.json"
+
+
+def _encode(manifest: Manifest) -> bytes:
+    text = json.dumps(manifest.to_json(), separators=(",", ":"), allow_nan=False)
+    body = text.encode("ascii")
+    return body + b"\n" + _checksum(body) + b"\n"
+
+
+def _decode(path: Path, data: bytes) -> Manifest:
+    body, _, rest = data.partition(b"\n")
+    if not rest.endswith(b"\n"):
+        raise ManifestCorrupt(str(path), "it ends early")
+    if rest[:-1] != _checksum(body):
+        raise ManifestCorrupt(str(path), "its checksum does not match")
+    try:
+        return Manifest.from_json(json.loads(body))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ManifestCorrupt(str(path), f"it cannot be understood: {error!r}") from error
+
+
+def _checksum(body: bytes) -> bytes:
+    return b"blake2b:" + hashlib.blake2b(body, digest_size=16).hexdigest().encode("ascii")

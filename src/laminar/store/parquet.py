@@ -1,0 +1,138 @@
+"""Segments as Parquet files through Arrow; no Spark here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from laminar.errors.store import SegmentCorrupt, SegmentMissing
+from laminar.model.trace import WEIGHT
+from laminar.store.files import SummedFile
+
+ROW_GROUP = 131_072
+"""Small enough that Spark can split a large file between tasks and skip parts of it."""
+
+_OPTIONS = {
+    "compression": "lz4",
+    # As Spark itself does: its vectorised reader decodes integers much faster than byte arrays.
+    "store_decimal_as_integer": True,
+}
+
+
+def weighted(table: pa.Table) -> pa.Table:
+    """Return the table with a BIGINT weight; rows that came without one count once."""
+    if WEIGHT not in table.column_names:
+        return table.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
+    at = table.column_names.index(WEIGHT)
+    weight = table.column(at)
+    if weight.null_count:
+        raise ValueError(f"{WEIGHT} must not be NULL")
+    if weight.type == pa.int64():
+        return table
+    return table.set_column(at, WEIGHT, weight.cast(pa.int64()))
+
+
+def least_weight(table: pa.Table) -> int:
+    """Return the smallest weight of a table that has rows."""
+    return int(pc.min(table[WEIGHT]).as_py())
+
+
+def write(sink: SummedFile, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """Write tables of one schema as one file."""
+    with pq.ParquetWriter(sink, schema, **_OPTIONS) as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=ROW_GROUP)
+
+
+def encode(table: pa.Table) -> bytes:
+    """Return the table as the bytes of a Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=ROW_GROUP, **_OPTIONS)
+    return bytes(sink.getvalue())
+
+
+def opened(path: Path) -> pq.ParquetFile:
+    """Open a file for reading.
+
+    Raises:
+        SegmentMissing: it is not there.
+        SegmentCorrupt: it is not Parquet.
+    """
+    try:
+        # Spark may write timestamps as INT96; in nanoseconds most of the calendar does not fit.
+        return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    except FileNotFoundError as error:
+        raise SegmentMissing(str(path)) from error
+    except (pa.ArrowException, OSError) as error:
+        raise SegmentCorrupt(str(path), str(error)) from error
+
+
+def count(path: Path) -> int:
+    """Return the rows of a file."""
+    with opened(path) as file:
+        return int(file.metadata.num_rows)
+
+
+def footer(path: Path) -> tuple[int, int]:
+    """Return the rows and the smallest weight of a file, from its footer where it can tell."""
+    with opened(path) as file:
+        rows: int = file.metadata.num_rows
+        if rows == 0:
+            return 0, 0
+        groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
+        found = [_statistics(group) for group in groups if group.num_rows]
+        known = [low for low in found if low is not None]
+        if len(known) == len(found):
+            return rows, min(known)
+        return rows, least_weight(file.read(columns=[WEIGHT]))
+
+
+def conformed(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows of files in order under one schema, in pieces worth a row group."""
+    held: list[pa.Table] = []
+    rows = 0
+    for path in paths:
+        for batch in _batches(path):
+            held.append(_conform(pa.Table.from_batches([batch]), schema))
+            rows += batch.num_rows
+            # One write is at least one row group: many small ones would make a slow file.
+            if rows >= ROW_GROUP:
+                yield pa.concat_tables(held)
+                held, rows = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    with opened(path) as file:
+        try:
+            yield from file.iter_batches(batch_size=ROW_GROUP)
+        except (pa.ArrowException, OSError) as error:
+            raise SegmentCorrupt(str(path), str(error)) from error
+
+
+def _statistics(group: pq.RowGroupMetaData) -> int | None:
+    for at in range(group.num_columns):
+        column = group.column(at)
+        if column.path_in_schema == WEIGHT:
+            known = column.is_stats_set and column.statistics.has_min_max
+            return int(column.statistics.min) if known else None
+    return None
+
+
+def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Name, order and type columns as the schema says; Spark finds them in any case, as here."""
+    if table.schema.equals(schema):
+        return table
+    found = {name.casefold(): at for at, name in enumerate(table.column_names)}
+    columns = []
+    for field in schema:
+        at = found.get(field.name.casefold())
+        # A column that was added later is NULL in older files.
+        column = pa.nulls(table.num_rows, field.type) if at is None else table.column(at)
+        columns.append(column.cast(field.type))
+    return pa.Table.from_arrays(columns, schema=schema)

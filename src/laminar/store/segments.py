@@ -1,0 +1,256 @@
+"""Deltas become files, and files become frames again."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
+from laminar.model.trace import WEIGHT, Segment
+from laminar.store import files, parquet
+from laminar.store.collect import collect
+from laminar.store.names import folder_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import StructType
+
+DATA = "data"
+"""The folder of all segments under the store's root."""
+
+COLLECT_LIMIT = 500_000
+"""Up to so many rows a result travels through the driver, which saves the write job."""
+
+_GLOB = re.compile(r"([\\\[\]{}*?])")
+_DISK = re.compile(
+    r"no space left on device|disk quota exceeded|permission denied|read-only file system"
+    r"|mkdirs failed|not a directory",
+    re.IGNORECASE,
+)
+
+
+class SegmentStore:
+    """The data files of all relations under one root; which of them count, manifests say."""
+
+    def __init__(
+        self, root: Path, spark: SparkSession, *, collect_limit: int = COLLECT_LIMIT
+    ) -> None:
+        # Absolute, because Spark's working directory need not be ours.
+        self.root = root.resolve()
+        self._spark = spark
+        self._collect_limit = collect_limit
+        self._structs: dict[str, StructType] = {}
+        self._readers: dict[str, DataFrameReader] = {}
+        self._empties: dict[str, DataFrame] = {}
+        self._arrows: dict[str, pa.Schema | None] = {}
+
+    def materialise(
+        self, relation: str, epoch: int, df: DataFrame, expected_rows: int
+    ) -> Segment | None:
+        """Compute a delta and keep it, the cheaper way for its size; None if it has no rows."""
+        if expected_rows > self._collect_limit:
+            return self.write_frame(relation, epoch, df)
+        table = collect(df)
+        if table is None:
+            return self.write_frame(relation, epoch, df)
+        return self.write_arrow(relation, epoch, table)
+
+    def write_arrow(self, relation: str, epoch: int, table: pa.Table) -> Segment | None:
+        """Write a delta as one file, durable on return; None if it has no rows."""
+        if table.num_rows == 0:
+            return None
+        delta = parquet.weighted(table)
+        return self._write_one(relation, epoch, delta.schema, [delta])
+
+    def write_frame(self, relation: str, epoch: int, df: DataFrame) -> Segment | None:
+        """Let Spark write a delta as several files, durable on return; None if it has no rows."""
+        delta = df if WEIGHT in df.columns else df.selectExpr("*", f"1L AS {WEIGHT}")
+        folder, stem = self._place_for(relation, epoch)
+        target = folder / f".{stem}{files.TEMP_SUFFIX}"
+        # Not `finally`: a crash leaves the folder too, so a scripted one must as well.
+        try:
+            files.failpoint("segment.before_write")
+            _spark_write(delta, target)
+            files.failpoint("segment.after_write")
+            with files.unwritable(target):
+                written = _adopt(target, folder, stem)
+        except Exception:
+            shutil.rmtree(target, ignore_errors=True)
+            raise
+        return self._segment(epoch, written)
+
+    def concatenate(
+        self, relation: str, epoch: int, schema: str, segments: Sequence[Segment]
+    ) -> Segment | None:
+        """Write the rows of segments into one, as they are; its epochs are for the caller."""
+        target = self._arrow_schema(schema)
+        if target is None:
+            return self.write_frame(relation, epoch, self.frame(schema, segments))
+        paths = [self.root / file for segment in segments for file in segment.files]
+        return self._write_one(relation, epoch, target, parquet.conformed(paths, target))
+
+    def frame(self, schema: str, segments: Sequence[Segment]) -> DataFrame:
+        """Return Σ of segments, unconsolidated, as a frame; no job runs and nothing is listed."""
+        names = [file for segment in segments for file in segment.files]
+        if not names:
+            return self._empty(schema)
+        try:
+            return self._reader(schema).parquet(*(_escaped(self.root / name) for name in names))
+        except Exception:
+            self._require(names)
+            raise
+
+    def struct(self, schema: str) -> StructType:
+        """Return DDL text as Spark's own schema, parsed once."""
+        found = self._structs.get(schema)
+        if found is None:
+            # Read from a frame, because a schema's own parser needs the same session anyway.
+            found = self._structs[schema] = self._empty(schema).schema
+        return found
+
+    def verify(self, segment: Segment) -> None:
+        """Check that every file is there and holds the bytes that were written.
+
+        Raises:
+            SegmentMissing: a file is gone.
+            SegmentCorrupt: a file has changed.
+        """
+        self._require(segment.files)
+        for name, expected in zip(segment.files, segment.checksums, strict=True):
+            found = files.checksum(self.root / name)
+            if found != expected:
+                raise SegmentCorrupt(
+                    str(self.root / name), f"checksum is {found}, written was {expected}"
+                )
+
+    def _write_one(
+        self, relation: str, epoch: int, schema: pa.Schema, tables: Iterable[pa.Table]
+    ) -> Segment | None:
+        folder, stem = self._place_for(relation, epoch)
+        path = folder / f"{stem}.parquet"
+        with files.unwritable(path):
+            files.failpoint("segment.before_write")
+            written = _write_file(path, schema, tables)
+            files.failpoint("segment.after_write")
+        return self._segment(epoch, [written])
+
+    def _segment(self, epoch: int, written: Sequence[_Written]) -> Segment | None:
+        if not written:
+            return None
+        return Segment(
+            files=tuple(part.path.relative_to(self.root).as_posix() for part in written),
+            lo=epoch,
+            hi=epoch,
+            rows=sum(part.rows for part in written),
+            bytes=sum(part.bytes for part in written),
+            insert_only=all(part.least_weight >= 0 for part in written),
+            checksums=tuple(part.checksum for part in written),
+        )
+
+    def _place_for(self, relation: str, epoch: int) -> tuple[Path, str]:
+        folder = self.root / DATA / folder_name(relation)
+        with files.unwritable(folder):
+            files.make_dir(folder)
+        return folder, f"{epoch:012d}-{uuid.uuid4().hex[:12]}"
+
+    def _reader(self, schema: str) -> DataFrameReader:
+        found = self._readers.get(schema)
+        if found is None:
+            # Kept, because handing a schema to Spark costs a third of making a frame.
+            found = self._readers[schema] = self._spark.read.schema(self.struct(schema))
+        return found
+
+    def _empty(self, schema: str) -> DataFrame:
+        found = self._empties.get(schema)
+        if found is None:
+            # A constant that is filtered away: the optimiser drops it and all that hangs on it,
+            # where an empty RDD would be scanned.
+            found = self._empties[schema] = self._spark.sql(
+                f"SELECT r.* FROM (SELECT CAST(NULL AS STRUCT<{schema}>) AS r) WHERE false"
+            )
+        return found
+
+    def _arrow_schema(self, schema: str) -> pa.Schema | None:
+        if schema not in self._arrows:
+            nothing = collect(self._empty(schema))
+            self._arrows[schema] = None if nothing is None else nothing.schema
+        return self._arrows[schema]
+
+    def _require(self, names: Iterable[str]) -> None:
+        for name in names:
+            if not (self.root / name).exists():
+                raise SegmentMissing(str(self.root / name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A data file that is durable."""
+
+    path: Path
+    rows: int
+    bytes: int
+    least_weight: int
+    checksum: str
+
+
+def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _Written:
+    rows, least = 0, 0
+
+    def counted() -> Iterator[pa.Table]:
+        nonlocal rows, least
+        for table in tables:
+            rows += table.num_rows
+            least = min(least, parquet.least_weight(table))
+            yield table
+
+    file = files.SummedFile(path)
+    try:
+        parquet.write(file, schema, counted())
+        return _Written(path, rows, file.size, least, file.seal())
+    except Exception:
+        file.close()
+        files.remove_quietly(path)
+        raise
+
+
+def _spark_write(df: DataFrame, target: Path) -> None:
+    try:
+        df.write.option("compression", "lz4_raw").parquet(_uri(target))
+    except Exception as error:
+        # Spark says it in one of several classes, the job's own errors in the same ones.
+        if found := _DISK.search(str(error)):
+            raise StoreUnwritable(str(target), found.group().lower()) from error
+        raise
+
+
+def _adopt(source: Path, folder: Path, stem: str) -> list[_Written]:
+    """Take over what Spark wrote, without its empty files and its markers."""
+    parts = sorted(source.glob("part-*.parquet"))
+    found = [(part, *parquet.footer(part)) for part in parts]
+    kept = [entry for entry in found if entry[1]]
+    written = []
+    for number, (part, rows, least) in enumerate(kept):
+        files.sync_file(part)
+        path = folder / f"{stem}-{number}.parquet"
+        written.append(_Written(path, rows, part.stat().st_size, least, files.checksum(part)))
+    for (part, *_), done in zip(kept, written, strict=True):
+        part.rename(done.path)
+    files.sync_dir(folder)
+    shutil.rmtree(source, ignore_errors=True)
+    return written
+
+
+def _uri(path: Path) -> str:
+    # With a scheme: the session's default file system may be another one.
+    return f"file://{path}"
+
+
+def _escaped(path: Path) -> str:
+    return _GLOB.sub(r"\\\1", _uri(path))

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+
+from laminar.errors.store import SegmentCorrupt
+from laminar.store import PendingLog, files
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"a": list(values)})
+
+
+def seqs(log: PendingLog, table: str, after: int = 0) -> list[int]:
+    return [batch.seq for batch in log.after(table, after)]
+
+
+def test_batches_come_back_in_order(tmp_path: Path) -> None:
+    log = PendingLog(tmp_path)
+    assert [log.append("t", rows(*range(n))) for n in (1, 2, 3)] == [1, 2, 3]
+    assert [(batch.seq, batch.rows) for batch in log.after("t", 1)] == [(2, 2), (3, 3)]
+    assert pq.read_table(log.after("t", 2)[0].path).to_pydict() == {"a": [0, 1, 2]}
+
+
+def test_tables_count_for_themselves(tmp_path: Path) -> None:
+    log = PendingLog(tmp_path)
+    assert [log.append(table, rows(1)) for table in ("t", "T", "`t`", "t")] == [1, 1, 1, 2]
+    assert seqs(log, "t") == [1, 2]
+    assert seqs(log, "unknown") == []
+
+
+def test_batches_survive_a_restart(tmp_path: Path) -> None:
+    first = PendingLog(tmp_path)
+    for n in range(12):
+        first.append("t", rows(*range(n + 1)))
+    again = PendingLog(tmp_path)
+    assert again.after("t", 0) == first.after("t", 0)
+    assert again.append("t", rows(1)) == 13
+
+
+def test_dropped_batches_are_gone(tmp_path: Path) -> None:
+    log = PendingLog(tmp_path)
+    for _ in range(4):
+        log.append("t", rows(1))
+    log.drop_through("t", 2)
+    assert seqs(log, "t") == [3, 4]
+    assert seqs(PendingLog(tmp_path), "t") == [3, 4]
+    assert log.append("t", rows(1)) == 5
+
+
+def test_no_number_is_given_out_twice_even_when_no_file_is_left(tmp_path: Path) -> None:
+    log = PendingLog(tmp_path)
+    log.append("t", rows(1))
+    log.append("t", rows(1))
+    log.drop_through("t", 2)
+    assert log.append("t", rows(1)) == 3
+    log.drop_through("t", 3)
+    assert PendingLog(tmp_path, {"t": 3}).append("t", rows(1)) == 4
+
+
+def test_a_crash_keeps_a_batch_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Crash(BaseException):
+        pass
+
+    PendingLog(tmp_path).append("t", rows(1))
+    seen: list[str] = []
+    monkeypatch.setattr(files, "failpoint", seen.append)
+    PendingLog(tmp_path / "other").append("t", rows(1))
+    assert len(seen) == 4
+
+    for point in seen:
+
+        def crash(at: str, point: str = point) -> None:
+            if at == point:
+                raise Crash
+
+        before = seqs(PendingLog(tmp_path), "t")
+        monkeypatch.setattr(files, "failpoint", crash)
+        with pytest.raises(Crash):
+            PendingLog(tmp_path).append("t", rows(1))
+        kept = seqs(PendingLog(tmp_path), "t")
+        assert kept == before + ([len(before) + 1] if point == "pending.after_rename" else [])
+
+
+def test_a_reader_never_sees_a_gap(tmp_path: Path) -> None:
+    log = PendingLog(tmp_path)
+    gaps: list[list[int]] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            found = seqs(log, "t")
+            if found != list(range(1, len(found) + 1)):
+                gaps.append(found)
+
+    def push() -> None:
+        for _ in range(10):
+            log.append("t", rows(1))
+
+    reader = threading.Thread(target=read)
+    writers = [threading.Thread(target=push) for _ in range(4)]
+    for thread in (reader, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    reader.join()
+    assert gaps == []
+    assert seqs(log, "t") == list(range(1, 41))
+
+
+def test_a_damaged_batch_is_reported(tmp_path: Path) -> None:
+    log = PendingLog(tmp_path)
+    log.append("t", rows(1))
+    log.after("t", 0)[0].path.write_bytes(b"damaged")
+    with pytest.raises(SegmentCorrupt):
+        PendingLog(tmp_path).after("t", 0)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from laminar.errors.store import EpochNotFound, UnsupportedFormat
+from laminar.model.trace import FORMAT_VERSION, Manifest, Segment, Trace
+
+
+def segment(lo: int, hi: int | None = None, *, rows: int = 1, insert_only: bool = True) -> Segment:
+    return Segment((f"data/r/{lo}.parquet",), lo, hi or lo, rows, 10 * rows, insert_only, ("c",))
+
+
+TRACE = Trace("a INT, __weight BIGINT", (segment(1, 4, rows=5), segment(6), segment(7, 9, rows=2)))
+
+
+def test_a_trace_adds_up_its_segments() -> None:
+    assert TRACE.rows == 8
+    assert TRACE.bytes == 80
+    assert TRACE.files == ("data/r/1.parquet", "data/r/6.parquet", "data/r/7.parquet")
+    assert TRACE.insert_only
+
+
+def test_one_delete_ends_insert_only() -> None:
+    assert not TRACE.append(segment(10, insert_only=False)).insert_only
+    assert Trace("a INT").insert_only
+
+
+def test_appending_leaves_the_old_trace_alone() -> None:
+    longer = TRACE.append(segment(10))
+    assert len(TRACE.segments) == 3
+    assert longer.segments[:3] == TRACE.segments
+
+
+@pytest.mark.parametrize("newer", [segment(9), segment(1), segment(8, 12)])
+def test_epochs_only_ascend(newer: Segment) -> None:
+    with pytest.raises(ValueError, match="do not follow"):
+        TRACE.append(newer)
+
+
+@pytest.mark.parametrize(("epoch", "first"), [(0, 0), (4, 1), (5, 1), (6, 2), (9, 3), (99, 3)])
+def test_since_returns_what_came_after(epoch: int, first: int) -> None:
+    assert TRACE.since(epoch) == TRACE.segments[first:]
+
+
+@pytest.mark.parametrize(("epoch", "oldest"), [(1, 4), (3, 4), (7, 9), (8, 9)])
+def test_since_refuses_an_epoch_that_was_merged_away(epoch: int, oldest: int) -> None:
+    with pytest.raises(EpochNotFound) as caught:
+        TRACE.since(epoch)
+    assert (caught.value.epoch, caught.value.oldest, caught.value.newest) == (epoch, oldest, 9)
+
+
+def test_neighbours_are_replaced_in_place() -> None:
+    merged = segment(6, 9, rows=3)
+    assert TRACE.replace(TRACE.segments[1:], merged).segments == (TRACE.segments[0], merged)
+    assert TRACE.replace(TRACE.segments[:2], None).segments == TRACE.segments[2:]
+
+
+@pytest.mark.parametrize("olds", [(), (segment(99),), (TRACE.segments[0], TRACE.segments[2])])
+def test_only_neighbours_can_be_replaced(olds: tuple[Segment, ...]) -> None:
+    with pytest.raises(ValueError, match="to replace"):
+        TRACE.replace(olds, segment(1, 9))
+
+
+def test_a_segment_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot cover"):
+        Segment((), 3, 2, 0, 0, True, ())
+    with pytest.raises(ValueError, match="one checksum per file"):
+        Segment(("f",), 1, 1, 0, 0, True, ())
+
+
+MANIFEST = Manifest(
+    epoch=9,
+    traces={"größe": TRACE, "empty": Trace("a INT, __weight BIGINT")},
+    offsets={"files": {"last": "b.json", "parts": [1, 2.5, None, True]}},
+    catalog=[{"sql": "CREATE TABLE t (a INT)"}],
+    watermarks={"t": -5},
+    state=None,
+    committed_at="2026-01-01T00:00:00+00:00",
+)
+
+
+def test_a_manifest_survives_text() -> None:
+    assert Manifest.from_json(json.loads(json.dumps(MANIFEST.to_json()))) == MANIFEST
+    assert MANIFEST.files == set(TRACE.files)
+
+
+def test_a_newer_format_is_refused_before_anything_else_is_read() -> None:
+    with pytest.raises(UnsupportedFormat, match="upgrade Laminar") as caught:
+        Manifest.from_json({"format_version": FORMAT_VERSION + 1, "epochs": "renamed"})
+    assert caught.value.found == FORMAT_VERSION + 1
+
+
+def test_the_model_needs_neither_spark_nor_arrow() -> None:
+    program = """
+import sys, laminar.model.trace
+assert not {"pyspark", "pyarrow"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
