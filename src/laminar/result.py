@@ -42,11 +42,12 @@ class Result:
         """Print the first rows as a table."""
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(*[str(name) for name in self.columns])
         rows = self._frame.limit(limit + 1).collect()
         for row in rows[:limit]:
-            table.add_row(*(str(value) for value in row))
+            table.add_row(*(Text(str(value)) for value in row))
         console = Console()
         console.print(table)
         if len(rows) > limit:

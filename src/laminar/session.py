@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from laminar.dag import StreamingDag
     from laminar.runtime.metrics import Metrics
+    from laminar.sql.statements import Statement
 
 
 def connect(
@@ -67,7 +68,7 @@ class Database:
         self._callbacks: list[Callable[[EpochReport], object]] = []
         self._closed = False
         self._dml = Dml(self.engine, self._reading, self._read_store, self._read_lock)
-        self._statements = Statements(self.engine, self._dml, self.sql)
+        self._statements = Statements(self.engine, self._dml, self.sql, self._listing)
 
     # Statements
 
@@ -75,8 +76,12 @@ class Database:
         """Run a script of statements; return the result of the last one."""
         result: Any = None
         for statement in parse_script(script):
-            result = self._statements.run(statement)
+            result = self.run_statement(statement)
         return result
+
+    def run_statement(self, statement: Statement) -> Any:
+        """Run one parsed statement."""
+        return self._statements.run(statement)
 
     def sql(self, query: str, *, as_of_epoch: int | None = None) -> Result:
         """Run a query over one consistent epoch of all relations it names."""
@@ -90,6 +95,11 @@ class Database:
                 return Result(self._reading.sql(text), epoch)
             except PySparkException as error:
                 raise explain_refusal(error, self.engine.catalog.shapes()) from None
+
+    def _listing(self, columns: list[str], rows: list[tuple[str, ...]]) -> Result:
+        """Return rows that the engine itself knows as a result."""
+        schema = ", ".join(f"`{name}` STRING" for name in columns)
+        return Result(self._reading.createDataFrame(rows, schema), self.engine.manifest.epoch)
 
     # Rows
 

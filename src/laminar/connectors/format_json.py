@@ -21,11 +21,12 @@ def read_json(path: Path, schema: pa.Schema) -> pa.Table | None:
     """Return the rows of a file; None if Spark must decide what they are."""
     layout = _as_parsed(schema)
     data = path.read_bytes()
-    if layout is None or not _well_formed(data):
+    lines = _lines(data)
+    if layout is None or lines is None:
         return None
     table = _parse(data, layout)
-    # Fewer or more rows than lines: two objects in one line, of which Spark takes the first.
-    if table is None or table.num_rows != _lines(data):
+    # More rows than lines: two objects in one line, of which Spark takes the first.
+    if table is None or table.num_rows != lines:
         return None
     return declared(table, schema, is_clock_type)
 
@@ -56,21 +57,21 @@ def _has_map(kind: pa.DataType) -> bool:
     )
 
 
-def _well_formed(data: bytes) -> bool:
-    """Whether each line begins with `{` and ends with `}`, and all is UTF-8.
+def _lines(data: bytes) -> int | None:
+    """Return how many lines there are; None unless each is `{...}` and all is UTF-8.
 
     Arrow must not see other lines: it takes a `null` for a row, and crashes the process if a
     block begins with one (apache/arrow issue 47409).
     """
     if not data:
-        return True
-    if data[0] != _OPEN or data.rstrip(b"\n")[-1:] != b"}" or data.endswith(b"\n\n"):
-        return False
+        return 0
+    if data[0] != _OPEN or not data.endswith((b"}", b"}\n")) or not _is_utf8(data):
+        return None
     codes = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(codes[:-1] == _NEWLINE)
-    if not ((codes[ends + 1] == _OPEN).all() and (codes[ends - 1] == _CLOSE).all()):
-        return False
-    return _is_utf8(data)
+    if (codes[ends + 1] == _OPEN).all() and (codes[ends - 1] == _CLOSE).all():
+        return int(ends.size) + 1
+    return None
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -81,10 +82,6 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _lines(data: bytes) -> int:
-    return data.count(b"\n") + (not data.endswith(b"\n")) if data else 0
 
 
 def _parse(data: bytes, layout: pa.Schema) -> pa.Table | None:

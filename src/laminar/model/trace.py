@@ -6,12 +6,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 from laminar.errors.store import EpochNotFound, UnsupportedFormat
 
-JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
-"""What a manifest can carry."""
 
 WEIGHT = "__weight"
 """The column that says how often a row counts: +1 insert, -1 delete, any integer in between."""
@@ -120,12 +118,12 @@ class Manifest:
 
     epoch: int
     traces: Mapping[str, Trace]
-    offsets: Mapping[str, JSON]
+    offsets: Mapping[str, Any]
     """Source -> how far it was read."""
-    catalog: JSON
+    catalog: Sequence[Mapping[str, Any]]
     """Definitions of tables and views."""
     watermarks: Mapping[str, int]
-    state: JSON
+    state: Mapping[str, Any]
     """Whatever else the runtime must remember."""
     committed_at: str
     """ISO 8601."""

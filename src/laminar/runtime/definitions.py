@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -59,7 +59,7 @@ def to_json(definitions: Mapping[str, Definition]) -> list[dict[str, Any]]:
     ]
 
 
-def from_json(data: list[dict[str, Any]]) -> list[Definition]:
+def from_json(data: Sequence[Mapping[str, Any]]) -> list[Definition]:
     """Read definitions back."""
     found: list[Definition] = []
     for entry in data:

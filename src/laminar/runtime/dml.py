@@ -63,11 +63,10 @@ class Dml:
                 f"INSERT of {len(frame.columns)} values into {len(wanted)} columns",
                 f"give one value for each of {', '.join(wanted)}",
             )
-        types = {name: kind for name, kind, _ in definition.columns}
         items = []
         for name, kind, _ in definition.columns:
             value = f"v{wanted.index(name)}" if name in wanted else "NULL"
-            items.append(f"CAST({value} AS {types[name]}) AS `{name}`")
+            items.append(f"CAST({value} AS {kind}) AS `{name}`")
         typed = given.selectExpr(*items)
         try:
             data = collect(typed)
@@ -101,7 +100,7 @@ class Dml:
         )
         if both.num_rows:
             self._engine.pending.append(definition.name, both)
-        return both.num_rows // 2
+        return int(both.num_rows) // 2
 
     def _table(self, name: str) -> TableDefinition:
         found = self._engine.catalog.definitions[self._engine.catalog.resolve(name)]

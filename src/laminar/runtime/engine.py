@@ -17,6 +17,7 @@ from laminar.dag import DagNode
 from laminar.delta.program import Merged, Program, Recomputed
 from laminar.errors import HasDependents
 from laminar.model.trace import WEIGHT, Manifest, Trace
+from laminar.mv import MvState
 from laminar.runtime.catalog import Catalog
 from laminar.runtime.compactor import Compactor
 from laminar.runtime.definitions import (
@@ -25,11 +26,11 @@ from laminar.runtime.definitions import (
     from_json,
     to_json,
 )
-from laminar.runtime.executor import DagExecutor, Delta
+from laminar.runtime.executor import DagExecutor, Delta, named_error
 from laminar.runtime.faces import Faces, Moment
 from laminar.runtime.ingest import Ingest, Range, pending_ranges
 from laminar.runtime.maintain import Maintainer
-from laminar.runtime.relations import Relations, partial_trace
+from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport, ViewReport
 from laminar.runtime.spark import own_session
 from laminar.runtime.typer import SparkTyper
@@ -67,12 +68,14 @@ class Engine:
 
     def _reopen(self) -> None:
         """Compile what the last manifest defines."""
-        for definition in from_json(self.manifest.catalog or []):  # type: ignore[arg-type]
+        for definition in from_json(self.manifest.catalog):
             if isinstance(definition, TableDefinition):
                 self._open_source(definition)
                 self.catalog.add_table(definition)
             else:
                 self.catalog.add_view(definition, self.catalog.compile(definition))
+        for name in self.manifest.state.get("paused", ()):
+            self.catalog.registry.set_state(name, MvState.PAUSED)
         self._plan_storage()
 
     # Definitions
@@ -97,19 +100,19 @@ class Engine:
             program = self.catalog.compile(definition)
             self.catalog.add_view(definition, program)
             try:
-                traces = self._fill(program)
-            except Exception:
+                traces = self._fill(program, self.manifest.traces)
+            except Exception as error:
                 self.catalog.remove(definition.name)
                 self._plan_storage()
-                raise
+                raise named_error(definition.name, error) from error
             self._commit(self.manifest.epoch, traces, self.manifest.offsets)
 
-    def _fill(self, program: Program) -> dict[str, Trace]:
+    def _fill(self, program: Program, given: Mapping[str, Trace]) -> dict[str, Trace]:
         """Compute a new view: everything its inputs hold is one delta from nothing."""
         finished_before = self.catalog.relations.finished
         self._plan_storage()
         epoch = self.manifest.epoch
-        traces = dict(self.manifest.traces)
+        traces = dict(given)
         own = frozenset(each.shape.name for each in program.relations)
         for name in self.catalog.relations.finished - finished_before - own:
             traces |= self._promote(name, traces, epoch)
@@ -157,9 +160,51 @@ class Engine:
             self._commit(self.manifest.epoch, traces, offsets)
             return dropped
 
+    # Pausing
+
+    @property
+    def paused(self) -> frozenset[str]:
+        """Views that the user has paused."""
+        return frozenset(
+            view.name for view in self.catalog.registry.views() if view.state is MvState.PAUSED
+        )
+
+    def _held(self) -> frozenset[str]:
+        """Paused views and all that depend on them: none may see a version the others lack."""
+        registry = self.catalog.registry
+        return frozenset(
+            name for paused in self.paused for name in (paused, *registry.all_dependents(paused))
+        )
+
+    def pause(self, name: str) -> None:
+        """Leave a view and its dependents at the epoch they have."""
+        with self._lock:
+            self.catalog.registry.set_state(name, MvState.PAUSED)
+            self._commit(self.manifest.epoch, dict(self.manifest.traces), self.manifest.offsets)
+
+    def resume(self, name: str) -> None:
+        """Bring a paused view and its dependents to the current epoch, all or none."""
+        with self._lock:
+            held = self._held()
+            self.catalog.registry.set_state(name, MvState.RUNNING)
+            due = [
+                each for each in self.catalog.registry.topo_order() if each in held - self._held()
+            ]
+            try:
+                traces = dict(self.manifest.traces)
+                for each in due:
+                    own = {r.shape.name for r in self.catalog.programs[each].relations}
+                    mine = own | {partial_trace(part) for part in own}
+                    traces = {key: trace for key, trace in traces.items() if key not in mine}
+                    traces = self._fill(self.catalog.programs[each], traces)
+            except Exception as error:
+                self.catalog.registry.set_state(name, MvState.PAUSED)
+                raise named_error(name, error) from error
+            self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+
     def _plan_storage(self) -> None:
         stored = frozenset(name for name, trace in self.manifest.traces.items() if trace.segments)
-        fused = frozenset((self.manifest.state or {}).get("fused", ()))  # type: ignore[union-attr]
+        fused = frozenset(self.manifest.state.get("fused", ()))
         self.catalog.relations = self.catalog.plan(
             stored=stored, keep_fused=fused if stored else frozenset()
         )
@@ -190,7 +235,8 @@ class Engine:
         moments = self._moments(traces)
         rows_in = self._ingest(taken, moments, epoch)
         faces = Faces(self._work, self.store, self.catalog.relations, moments)
-        task = EpochTask(self.catalog, faces, Maintainer(faces, self.store, epoch, self._run_full))
+        maintainer = Maintainer(faces, self.store, epoch, self._run_full)
+        task = EpochTask(self.catalog, faces, maintainer, self._held())
         changed = {
             each.table: Delta(each.table, moments[each.table].changed_rows)
             for each in taken
@@ -258,7 +304,10 @@ class Engine:
             offsets=offsets,
             catalog=to_json(self.catalog.definitions),
             watermarks={},
-            state={"fused": sorted(self.catalog.relations.fused)},
+            state={
+                "fused": sorted(self.catalog.relations.fused),
+                "paused": sorted(self.paused),
+            },
             committed_at=datetime.now(UTC).isoformat(),
         )
         self._manifests.commit(manifest)
@@ -291,14 +340,19 @@ _FULL_LOCK = threading.Lock()
 class EpochTask:
     """The work of one epoch at each node."""
 
-    def __init__(self, catalog: Catalog, faces: Faces, maintainer: Maintainer) -> None:
+    def __init__(
+        self, catalog: Catalog, faces: Faces, maintainer: Maintainer, held: frozenset[str]
+    ) -> None:
+        self._held = held
         self._catalog = catalog
         self._faces = faces
         self._maintainer = maintainer
         self.reports: dict[str, ViewReport] = {}
 
-    def run(self, node: DagNode, inputs: list[Delta]) -> Delta | None:
+    def run(self, node: DagNode, _inputs: list[Delta]) -> Delta | None:
         """Bring the relations of a view up to date, in order."""
+        if node.name in self._held:
+            return None
         started = time.perf_counter()
         program = self._catalog.programs[node.name]
         rows = 0

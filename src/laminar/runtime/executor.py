@@ -31,7 +31,7 @@ class Delta:
 class NodeTask(Protocol):
     """The work of an epoch, node by node."""
 
-    def run(self, node: DagNode, inputs: list[Delta]) -> Delta | None:
+    def run(self, node: DagNode, _inputs: list[Delta], /) -> Delta | None:
         """Bring a node up to date; None if it did not change."""
         ...
 
@@ -100,7 +100,7 @@ class DagExecutor:
         results = [(node, future, future.exception()) for node, future in running]
         for node, _, error in results:
             if error is not None:
-                raise _named(node.name, error)
+                raise named_error(node.name, error)
         for node, future, _ in results:
             self._release_inputs(node, inbox)
             delta = future.result()
@@ -157,7 +157,8 @@ def _release(delta: Delta) -> None:
     delta.release()
 
 
-def _named(node: str, error: BaseException) -> BaseException:
+def named_error(node: str, error: BaseException) -> BaseException:
+    """Say at which node an error arose; errors of ours say so already."""
     if isinstance(error, LaminarError) or not isinstance(error, Exception):
         return error
     named = OperatorError(node, first_sentence(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from laminar.errors import nearest
 from laminar.errors.dag import InvalidSchema
@@ -29,6 +29,7 @@ class Declared:
     columns: list[ColumnDef] = field(default_factory=list)
     key: list[str] = field(default_factory=list)
     watermark: Watermark | None = None
+    watermark_token: Token | None = None
 
     def column(self, cursor: Cursor, name: str, token: Token) -> str:
         """Return the name as the column was declared; raise at the token if there is none."""
@@ -63,6 +64,10 @@ def take_columns(cursor: Cursor) -> Declared:
         if cursor.peek().upper not in (",", ")"):
             cursor.unexpected(",", ")")
     cursor.at = end
+    declared.columns = [
+        replace(column, not_null=True) if column.name in declared.key else column
+        for column in declared.columns
+    ]
     if not declared.columns:
         cursor.fail("no columns are declared", hint="declare at least one", token=opening)
     return declared
@@ -108,7 +113,7 @@ def _type(cursor: Cursor) -> str:
         normalise_type(kind)
     except InvalidSchema as wrong:
         first, last = cursor.tokens[start], cursor.tokens[cursor.at - 1]
-        meant = nearest(first.text, _TYPES)
+        meant = nearest(first.text, sorted(_TYPES))
         is_typo = meant is not None and meant != first.upper
         hint = f"did you mean {meant}?" if is_typo else "write a type of Spark SQL"
         raise cursor.here(SqlSyntaxError(wrong.message, hint=hint), first, until=last) from None
@@ -156,6 +161,7 @@ def _require_no_key(cursor: Cursor, declared: Declared, token: Token) -> None:
 def _watermark(cursor: Cursor, declared: Declared) -> None:
     if declared.watermark is not None:
         cursor.fail("a second watermark", hint="a source has one column of event time")
+    declared.watermark_token = cursor.peek()
     cursor.expect("WATERMARK", "FOR")
     token = cursor.peek()
     column = declared.column(cursor, cursor.identifier("the name of a column"), token)

@@ -69,7 +69,7 @@ def _table(cursor: Cursor, start: int, kind: RelationKind) -> CreateTable:
     watermark = declared.watermark
     if watermark is not None and kind is RelationKind.TABLE:
         hint = "declare a SOURCE, or leave the watermark out"
-        raise cursor.here(NotSupported("a WATERMARK of a table", hint), cursor.tokens[start])
+        raise cursor.here(NotSupported("a WATERMARK of a table", hint), declared.watermark_token)
     options = take_options(cursor) if cursor.accept("WITH") else {}
     _refuse_table_clause(cursor)
     cursor.finish()

@@ -46,6 +46,8 @@ def _forbidden(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
         elif token.kind is Kind.STRING and token.value.strip().lower() in _CLOCK_WORDS:
             if _is_clock(before, tokens[place + 1 : place + 3]):
                 yield place, f"the time '{token.value.strip().lower()}'"
+        elif token.is_word("USING") and after is not None and after.kind is Kind.STRING:
+            yield place, "transform using a script"
         elif token.is_word("TABLESAMPLE") and after is not None and after.is_symbol("("):
             yield place, "tablesample"
 

@@ -55,7 +55,7 @@ def take_query_head(cursor: Cursor) -> None:
     if cursor.looks_at("FROM"):
         raise cursor.here(NotSupported("a query that starts with FROM", "start it with SELECT"))
     cursor.one_of("SELECT", "VALUES", "TABLE")
-    _refuse_streams(cursor, start)
+    refuse_streams(cursor, start)
     cursor.at = len(cursor.tokens)
 
 
@@ -75,6 +75,22 @@ def refuse_time_travel(cursor: Cursor, start: int) -> None:
             first,
             until=last,
         )
+
+
+def refuse_streams(cursor: Cursor, start: int) -> None:
+    """Raise at FROM STREAM t, which other parsers take for a table STREAM with an alias."""
+    for place in range(start, len(cursor.tokens) - 2):
+        before, word, after = cursor.tokens[place : place + 3]
+        if not (before.is_word("FROM", "JOIN") and word.is_word("STREAM")):
+            continue
+        named = after.kind is Kind.QUOTED or after.is_symbol("(")
+        if named or (after.kind is Kind.WORD and after.upper not in (*_CLAUSES, "AS")):
+            error = NotSupported(
+                "FROM STREAM",
+                "every view follows the changes of what it reads: leave STREAM out;"
+                " a table of that name goes in backquotes",
+            )
+            raise cursor.here(error, word)
 
 
 def _skip_ctes(cursor: Cursor) -> None:
@@ -130,21 +146,6 @@ def _after_relation(tokens: Sequence[Token], start: int, place: int) -> bool:
         if depth == 0 and token.upper in _CLAUSES:
             return token.upper in _READS
     return False
-
-
-def _refuse_streams(cursor: Cursor, start: int) -> None:
-    for place in range(start, len(cursor.tokens) - 2):
-        before, word, after = cursor.tokens[place : place + 3]
-        if not (before.is_word("FROM", "JOIN") and word.is_word("STREAM")):
-            continue
-        named = after.kind is Kind.QUOTED or after.is_symbol("(")
-        if named or (after.kind is Kind.WORD and after.upper not in (*_CLAUSES, "AS")):
-            error = NotSupported(
-                "FROM STREAM",
-                "every view follows the changes of what it reads: leave STREAM out;"
-                " a table of that name goes in backquotes",
-            )
-            raise cursor.here(error, word)
 
 
 def _blanked(text: str, start: int, end: int) -> str:

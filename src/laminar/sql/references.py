@@ -10,7 +10,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 
 from laminar.errors.sql import NotSupported, SqlError, SqlSyntaxError
 from laminar.sql.cursor import Cursor, joined
-from laminar.sql.query import STARTS, starts_query
+from laminar.sql.query import STARTS, refuse_streams, starts_query
 from laminar.sql.tokens import Kind, Token, tokenize, without_comments
 
 _TIME_TRAVEL = "read an older epoch with SELECT ... FROM v AS OF EPOCH n"
@@ -23,7 +23,7 @@ def relations_of(query: str) -> tuple[str, ...]:
     expressions are left out where they are visible, and only there.
     """
     found: dict[str, str] = {}
-    for table in _tables(_tree(query), frozenset()):
+    for table in _tables(_tree(query)):
         name = _name_of(table)
         found.setdefault(name.casefold(), name)
     return tuple(found.values())
@@ -52,6 +52,7 @@ def _readable(query: str) -> str:
     cursor = Cursor(query, tokens)
     if not starts_query(cursor):
         cursor.unexpected(*STARTS)
+    refuse_streams(cursor, 0)
     kept, at = [], 0
     text = without_comments(query)
     for place, token in enumerate(tokens[:-1]):
@@ -74,31 +75,36 @@ def _starts_a_query(tokens: tuple[Token, ...], place: int) -> bool:
     )
 
 
-def _tables(node: exp.Expr, visible: frozenset[str]) -> Iterator[exp.Table]:
-    """Yield the tables below a node, but not the common table expressions visible there.
+def _tables(root: exp.Expr) -> Iterator[exp.Table]:
+    """Yield the tables of a tree from left to right, but no common table expressions.
 
     Law: an expression sees those before it in its WITH, itself only if that is RECURSIVE, and
     all that the query around it sees.
     """
+    # A stack and not recursion: a sum of a thousand terms is a tree a thousand deep.
+    stack: list[tuple[exp.Expr, frozenset[str]]] = [(root, frozenset())]
+    while stack:
+        node, visible = stack.pop()
+        if isinstance(node, exp.Table):
+            if isinstance(node.this, exp.Anonymous):
+                _refuse_hidden(node.this)
+            elif node.args.get("db") or node.name.casefold() not in visible:
+                yield node
+        stack.extend(reversed(list(_below(node, visible))))
+
+
+def _below(node: exp.Expr, visible: frozenset[str]) -> Iterator[tuple[exp.Expr, frozenset[str]]]:
+    """Yield the children of a node with the common table expressions that each of them sees."""
     with_ = node.args.get("with_")
     if isinstance(with_, exp.With):
         for cte in with_.expressions:
-            name = cte.alias.casefold()
-            inside = visible | {name} if with_.args.get("recursive") else visible
-            yield from _tables(cte.this, inside)
-            visible |= {name}
-    if isinstance(node, exp.Table):
-        if isinstance(node.this, exp.Identifier):
-            if node.args.get("db") or node.name.casefold() not in visible:
-                yield node
-        elif isinstance(node.this, exp.Anonymous):
-            _refuse_hidden(node.this)
+            name = frozenset({cte.alias.casefold()})
+            yield cte.this, visible | name if with_.args.get("recursive") else visible
+            visible |= name
     for key, value in node.args.items():
-        if key == "with_":
-            continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, exp.Expr):
-                yield from _tables(child, visible)
+            if key != "with_" and isinstance(child, exp.Expr):
+                yield child, visible
 
 
 def _name_of(table: exp.Table) -> str:

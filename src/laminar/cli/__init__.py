@@ -1,0 +1,5 @@
+"""The command `laminar`."""
+
+from laminar.cli.app import main
+
+__all__ = ["main"]

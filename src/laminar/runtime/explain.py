@@ -1,0 +1,132 @@
+"""What a view does in an epoch, in words and statements."""
+
+from __future__ import annotations
+
+from laminar.delta.change import Change, Version, consolidate, table
+from laminar.delta.full import recompute
+from laminar.delta.groups import regroup
+from laminar.delta.merge import accumulate, finish, needs_reset, reset
+from laminar.delta.program import (
+    Limited,
+    Maintained,
+    Mapped,
+    Merged,
+    Program,
+    Recomputed,
+    Regrouped,
+)
+from laminar.delta.render import Everything, change
+from laminar.delta.topk import retop
+from laminar.plan.nodes import Aggregate, KeyedJoin, Window, children
+from laminar.runtime.faces import named
+from laminar.runtime.relations import Relations, partial_trace
+
+
+def explain_view(program: Program, relations: Relations) -> list[str]:
+    """Describe a view: its strategy, then each part with its rule, its reason, its statements."""
+    lines = [
+        f"view: {program.view}",
+        f"strategy: {program.strategy.value}",
+        f"reads: {', '.join(program.sources()) or 'nothing'}",
+    ]
+    for relation in program.relations:
+        lines += ["", *_explain_relation(relation, relations)]
+    return lines
+
+
+def _explain_relation(relation: Maintained, relations: Relations) -> list[str]:
+    name = relation.shape.name
+    rule, why = _rule(relation)
+    lines = [
+        f"{name}: {rule}",
+        f"  strategy: {relation.strategy.value}",
+        f"  why: {why}",
+        f"  storage: {_storage(relation, relations)}",
+        f"  columns: {relation.shape.ddl}",
+    ]
+    for title, sql in statements(relation, relations):
+        lines.append(f"  {title}:")
+        lines += [f"    {line}" for line in sql.split("\n")]
+    return lines
+
+
+def _rule(relation: Maintained) -> tuple[str, str]:
+    match relation:
+        case Mapped(fusible=True):
+            return "linear", "every row of the delta maps to output rows of its own"
+        case Mapped():
+            return "join", "each input's delta meets the other inputs' stored rows"
+        case Merged(accumulators=accumulators):
+            undo = "retractions are added in"
+            if not accumulators.invertible:
+                undo = "a retraction makes its group be read again"
+            return "aggregate", f"groups are kept as mergeable accumulators; {undo}"
+        case Regrouped(node=Aggregate()):
+            return "aggregate", "a function without mergeable accumulators: touched groups only"
+        case Regrouped(node=Window()):
+            return "window", "touched partitions are computed anew"
+        case Regrouped(node=KeyedJoin()):
+            return "join", "the condition compares more than keys: touched keys only"
+        case Limited():
+            return "top-k", "insertions meet the stored rows; a retraction reads the input again"
+        case Recomputed(reason=reason, detail=detail):
+            return "query", f"{reason.value}: {detail}"
+    raise TypeError(type(relation).__name__)
+
+
+def _storage(relation: Maintained, relations: Relations) -> str:
+    name = relation.shape.name
+    if name in relations.fused:
+        return "fused into what reads it"
+    if isinstance(relation, Merged) and name not in relations.finished:
+        return "accumulators"
+    return "accumulators and results" if isinstance(relation, Merged) else "stored"
+
+
+def statements(relation: Maintained, relations: Relations) -> list[tuple[str, str]]:
+    """Return the statements that an epoch may run for a relation."""
+    everything = Everything()
+    match relation:
+        case Mapped():
+            found = change(relation.node, everything)
+            assert found.delta is not None
+            rows = found.delta
+            if not relation.fusible:
+                rows = consolidate(rows, relation.node.columns)
+            return [("delta", named(relation, rows))]
+        case Merged():
+            return _merged_statements(relation, change(relation.node.input, everything), relations)
+        case Regrouped():
+            given = [change(each, everything) for each in children(relation.node)]
+            return [("delta", regroup(relation, given, existed=True))]
+        case Limited():
+            given_one = change(relation.node.input, everything)
+            return [("delta", retop(relation, given_one, existed=True))]
+        case Recomputed():
+            return [("delta", recompute(relation, existed=True))]
+    raise TypeError(type(relation).__name__)
+
+
+def _merged_statements(
+    relation: Merged, given: Change, relations: Relations
+) -> list[tuple[str, str]]:
+    partial = partial_trace(relation.shape.name)
+    before, delta = table(partial, Version.BEFORE), table(partial, Version.DELTA)
+    found = [("accumulate", accumulate(relation, given))]
+    if needs_reset(relation, given):
+        found.append(("accumulate, with retractions", reset(relation, given, before)))
+    if relation.shape.name in relations.finished:
+        found.append(("delta", finish(relation, before, delta, positive=False, first=False)))
+    return found
+
+
+def explain_dag(
+    programs: dict[str, Program], order: list[list[str]], edges: list[str], shared: list[str]
+) -> list[str]:
+    """Describe the whole topology."""
+    waves = " -> ".join(names[0] if len(names) == 1 else f"[{', '.join(names)}]" for names in order)
+    lines = [f"Execution order: {waves}"]
+    lines.append(f"Shared stages: {'; '.join(shared) if shared else 'none'}")
+    lines.append("Channel types: " + ", ".join(edges))
+    lines += [f"Strategy of {name}: {each.strategy.value}" for name, each in programs.items()]
+    return lines
