@@ -26,6 +26,7 @@ RANK = {
     "connectors": 6,
     "store": 6,
     "runtime": 7,
+    "result": 7,
     "session": 8,
     "testing": 9,
     "cli": 9,
@@ -37,7 +38,7 @@ SIBLINGS_ALLOWED = {("laminar.dag.watermark", "laminar.mv.watermark")}
 """The tracker of a DAG is the tracker of views, spoken to by node."""
 
 ONLY_IN = {
-    "pyspark": {"runtime", "connectors", "store", "session", "testing"},
+    "pyspark": {"runtime", "connectors", "store", "result", "session", "testing"},
     "sqlglot": {"sql", "plan", "delta"},
 }
 """Library -> the parts that may import it."""

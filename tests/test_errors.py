@@ -39,8 +39,44 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.ViewNotFound("w", []),
     errors.HasDependents("v", ["w", "x"]),
     errors.OperatorNotFound("v"),
+    errors.SqlSyntaxError('unexpected "FORM", expected FROM', hint="did you mean FROM?"),
+    errors.UnknownRelation("tradez", ["trades"]),
+    errors.UnknownColumn("prise", ["price"]),
+    errors.RelationExists("v"),
+    errors.NotSupported("PRIMARY KEY", "leave it out"),
+    errors.InvalidQuery("this query cannot run", "[DATATYPE_MISMATCH] no"),
+    errors.NotIncremental("v", "RECURSIVE_CTE", "WITH RECURSIVE"),
+    errors.NonDeterministic("rand", "v"),
+    errors.BadViewOption("refresh_polcy", known=["refresh_policy"]),
+    errors.AmbiguousColumns(iter(["id", "ts"])),
+    errors.RowDoesNotMatch("t", 3, "n", "x", "BIGINT"),
+    errors.RowNotFound("t", [{"n": 1}]),
+    errors.ManifestCorrupt("manifests/7.json", "checksum differs"),
+    errors.UnsupportedFormat(9, 1),
+    errors.EpochNotFound(3, 5, 9),
+    errors.SegmentMissing("data/t/1.parquet"),
+    errors.SegmentCorrupt("data/t/1.parquet", "checksum differs"),
+    errors.StoreUnwritable("/state", "no space left"),
+    errors.EpochExists(4),
+    errors.UnknownConnector("kafak", ["kafka"]),
+    errors.UnknownOption("files", "paht", ["path"]),
+    errors.MissingOption("files", "path", "a folder"),
+    errors.BadOption("datagen", "rows_total", "-1", "a number from 0"),
+    errors.SourceReadFailed("s", "the file is gone", file="a.json", line=2),
+    errors.RowDoesNotFit("s", "n is not BIGINT", file="a.json", line=2, text="{}"),
     errors.JavaUnavailable("Laminar needs Java 17+ and found no java on the PATH."),
 ]
+
+BASES = {
+    errors.LaminarError,
+    errors.DagError,
+    errors.MvError,
+    errors.SqlError,
+    errors.DataError,
+    errors.StoreError,
+    errors.SourceError,
+}
+"""What is caught rather than raised."""
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +109,7 @@ def test_every_error_is_exported(page: dict[str, Any]) -> None:
 
 
 def test_every_class_has_an_example_here(page: dict[str, Any]) -> None:
-    bases = {errors.LaminarError, errors.DagError, errors.MvError}
-    assert {type(example) for example in EXAMPLES} == set(page["error_classes"]()) - bases
+    assert {type(example) for example in EXAMPLES} == set(page["error_classes"]()) - BASES
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)

@@ -16,6 +16,7 @@ from laminar.errors import LaminarError
 from laminar.result import Result
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
+from laminar.runtime.programs import attach
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
@@ -100,6 +101,10 @@ class Database:
         """Return rows that the engine itself knows as a result."""
         schema = ", ".join(f"`{name}` STRING" for name in columns)
         return Result(self._reading.createDataFrame(rows, schema), self.engine.manifest.epoch)
+
+    def run(self, dag: StreamingDag) -> None:
+        """Make a DAG that was built in Python part of this database."""
+        attach(self.engine, dag)
 
     # Rows
 

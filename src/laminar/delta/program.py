@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from laminar.delta.accumulators import Accumulators
 from laminar.plan.nodes import Aggregate, KeyedJoin, Node, TopK, Window
@@ -96,7 +95,17 @@ class Recomputed:
     strategy = Strategy.FULL
 
 
-Maintained: TypeAlias = Mapped | Merged | Regrouped | Limited | Recomputed
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A Python operator of the user's: it is given deltas and returns one."""
+
+    shape: Shape
+    operator: Any
+    reads: tuple[str, ...]
+    strategy = Strategy.INCREMENTAL
+
+
+Maintained: TypeAlias = Mapped | Merged | Regrouped | Limited | Recomputed | Applied
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +133,3 @@ class Program:
         names = (name for each in self.relations for name in each.reads if name not in own)
         return tuple(dict.fromkeys(names))
 
-
-Types: TypeAlias = Mapping[str, str]

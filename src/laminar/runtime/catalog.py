@@ -9,7 +9,12 @@ from laminar.dag import StreamingDag
 from laminar.delta.program import Program, Shape
 from laminar.errors import DuplicateName, UnknownRelation
 from laminar.mv import MaterializedView, MvRegistry
-from laminar.runtime.definitions import Definition, TableDefinition, ViewDefinition
+from laminar.runtime.definitions import (
+    Definition,
+    OperatorDefinition,
+    TableDefinition,
+    ViewDefinition,
+)
 from laminar.runtime.relations import Base, Relation, Relations
 from laminar.runtime.views import RefreshPolicy, define_view
 
@@ -77,11 +82,11 @@ class Catalog:
             self.typer,
         )
 
-    def add_view(self, definition: ViewDefinition, program: Program) -> None:
+    def add_view(self, definition: ViewDefinition | OperatorDefinition, program: Program) -> None:
         """Define a compiled view."""
         shape = program.output.shape
         self.registry.register(
-            MaterializedView(definition.name, definition.query, program.sources())
+            MaterializedView(definition.name, _text(definition), program.sources())
         )
         self.definitions[definition.name] = definition
         self.programs[definition.name] = program
@@ -103,7 +108,9 @@ class Catalog:
         del self.definitions[name]
         self._dag = None
 
-    def plan(self, *, stored: frozenset[str], keep_fused: frozenset[str]) -> Relations:
+    def plan(
+        self, *, stored: frozenset[str], keep_fused: frozenset[str], tapped: frozenset[str]
+    ) -> Relations:
         """Decide anew which relations keep rows."""
         listed: list[Relation] = []
         for definition in self.definitions.values():
@@ -111,9 +118,13 @@ class Catalog:
                 listed.append(Base(definition.shape))
         for name in self.registry.topo_order():
             listed.extend(self.programs[name].relations)
-        return Relations.plan(listed, stored=stored, tapped=frozenset(), keep_fused=keep_fused)
+        return Relations.plan(listed, stored=stored, tapped=tapped, keep_fused=keep_fused)
 
     def refuse_duplicate(self, name: str) -> None:
         """Raise if the name is taken."""
         if self.exists(name):
             raise DuplicateName(name)
+
+
+def _text(definition: ViewDefinition | OperatorDefinition) -> str:
+    return definition.query if isinstance(definition, ViewDefinition) else ""

@@ -48,25 +48,45 @@ class ViewDefinition:
     sql: str = ""
 
 
-Definition = TableDefinition | ViewDefinition
+@dataclass(frozen=True, slots=True)
+class OperatorDefinition:
+    """A view that a Python operator maintains; the operator itself lives in the program."""
+
+    name: str
+    reads: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    sql: str = ""
+
+    @property
+    def shape(self) -> Shape:
+        """Name, columns and types."""
+        names = tuple(name for name, _ in self.columns)
+        return Shape(self.name, names, tuple(kind for _, kind in self.columns))
+
+
+Definition = TableDefinition | ViewDefinition | OperatorDefinition
+
+_KINDS: dict[str, type[Definition]] = {
+    "table": TableDefinition,
+    "view": ViewDefinition,
+    "operator": OperatorDefinition,
+}
 
 
 def to_json(definitions: Mapping[str, Definition]) -> list[dict[str, Any]]:
     """Return definitions as plain values, in order."""
-    return [
-        {"kind": "view" if isinstance(each, ViewDefinition) else "table", **asdict(each)}
-        for each in definitions.values()
-    ]
+    names = {cls: kind for kind, cls in _KINDS.items()}
+    return [{"kind": names[type(each)], **asdict(each)} for each in definitions.values()]
 
 
 def from_json(data: Sequence[Mapping[str, Any]]) -> list[Definition]:
     """Read definitions back."""
     found: list[Definition] = []
     for entry in data:
-        values = {key: value for key, value in entry.items() if key != "kind"}
-        if entry["kind"] == "view":
-            found.append(ViewDefinition(**values))
-        else:
-            columns = tuple((name, kind, nullable) for name, kind, nullable in values["columns"])
-            found.append(TableDefinition(**{**values, "columns": columns}))
+        values = {key: _frozen(value) for key, value in entry.items() if key != "kind"}
+        found.append(_KINDS[entry["kind"]](**values))
     return found
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(each) for each in value) if isinstance(value, list) else value

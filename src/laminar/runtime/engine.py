@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source, close
 from laminar.dag import DagNode
+from laminar.delta.change import Version
 from laminar.delta.program import Merged, Program, Recomputed
-from laminar.errors import HasDependents
+from laminar.errors import ConnectorError, DuplicateName, HasDependents, OperatorNotFound
 from laminar.model.trace import WEIGHT, Manifest, Trace
 from laminar.mv import MvState
 from laminar.runtime.catalog import Catalog
 from laminar.runtime.compactor import Compactor
 from laminar.runtime.definitions import (
+    OperatorDefinition,
     TableDefinition,
     ViewDefinition,
     from_json,
@@ -30,10 +32,13 @@ from laminar.runtime.executor import DagExecutor, Delta, named_error
 from laminar.runtime.faces import Faces, Moment
 from laminar.runtime.ingest import Ingest, Range, pending_ranges
 from laminar.runtime.maintain import Maintainer
+from laminar.runtime.operators import restore, snapshots
+from laminar.runtime.programs import OBJECT, Sink, applied
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport, ViewReport
 from laminar.runtime.spark import own_session
 from laminar.runtime.typer import SparkTyper
+from laminar.runtime.views import first_sentence
 from laminar.store import ManifestStore, PendingLog, SegmentStore, discard, sweep
 
 if TYPE_CHECKING:
@@ -60,6 +65,8 @@ class Engine:
         self.catalog = Catalog(SparkTyper(own_session(spark, partitions)))
         self.sources: dict[str, Source] = {}
         self.executor: DagExecutor | None = None
+        self.operators: dict[str, Any] = {}
+        self.sinks: list[Sink] = []
         self.manifest = self._manifests.latest() or _empty()
         self.pending = PendingLog(root, _committed(self.manifest))
         self._compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
@@ -72,6 +79,9 @@ class Engine:
             if isinstance(definition, TableDefinition):
                 self._open_source(definition)
                 self.catalog.add_table(definition)
+            elif isinstance(definition, OperatorDefinition):
+                program = Program(definition.name, (applied(definition, None),))
+                self.catalog.add_view(definition, program)
             else:
                 self.catalog.add_view(definition, self.catalog.compile(definition))
         for name in self.manifest.state.get("paused", ()):
@@ -90,9 +100,9 @@ class Engine:
             self._commit(self.manifest.epoch, dict(self.manifest.traces), self.manifest.offsets)
 
     def _open_source(self, definition: TableDefinition) -> None:
-        if definition.connector is not None:
+        if definition.connector not in (None, OBJECT):
             spec = SourceSpec(definition.name, definition.schema, definition.options)
-            self.sources[definition.name] = create_source(definition.connector, spec)
+            self.sources[definition.name] = create_source(str(definition.connector), spec)
 
     def create_view(self, definition: ViewDefinition) -> None:
         """Define a view and fill it from what its inputs hold now, at the current epoch."""
@@ -106,6 +116,50 @@ class Engine:
                 self._plan_storage()
                 raise named_error(definition.name, error) from error
             self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+
+    def create_operator(self, definition: OperatorDefinition, operator: Any) -> None:
+        """Define a view that a Python operator maintains, and fill it."""
+        with self._lock:
+            self.catalog.refuse_duplicate(definition.name)
+            program = Program(definition.name, (applied(definition, operator),))
+            self.operators[definition.name] = operator
+            self.catalog.add_view(definition, program)
+            try:
+                traces = self._fill(program, self.manifest.traces)
+            except Exception as error:
+                self.catalog.remove(definition.name)
+                del self.operators[definition.name]
+                self._plan_storage()
+                raise named_error(definition.name, error) from error
+            self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+
+    def attach_operator(self, name: str, operator: Any) -> None:
+        """Give a defined operator view its operator again, with the state it last had."""
+        definition = self.catalog.definitions[self.catalog.resolve(name)]
+        if not isinstance(definition, OperatorDefinition):
+            raise DuplicateName(name)
+        with self._lock:
+            self.operators[definition.name] = operator
+            self.catalog.programs[definition.name] = Program(
+                definition.name, (applied(definition, operator),)
+            )
+            restore({definition.name: operator}, self.manifest.state.get("operators", {}))
+            self._plan_storage()
+
+    def add_sink(self, sink: Sink) -> None:
+        """Send the delta of a relation somewhere after each epoch."""
+        with self._lock:
+            self.sinks = [each for each in self.sinks if each.name != sink.name] + [sink]
+            finished = self.catalog.relations.finished
+            self._plan_storage()
+            traces = dict(self.manifest.traces)
+            for name in self.catalog.relations.finished - finished:
+                traces |= self._promote(name, traces, self.manifest.epoch)
+            self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+
+    def empty(self, name: str) -> DataFrame:
+        """Return a frame with a relation's columns and no rows."""
+        return self.store.frame(self.catalog.shape(self.catalog.resolve(name)).ddl, ())
 
     def _fill(self, program: Program, given: Mapping[str, Trace]) -> dict[str, Trace]:
         """Compute a new view: everything its inputs hold is one delta from nothing."""
@@ -206,7 +260,9 @@ class Engine:
         stored = frozenset(name for name, trace in self.manifest.traces.items() if trace.segments)
         fused = frozenset(self.manifest.state.get("fused", ()))
         self.catalog.relations = self.catalog.plan(
-            stored=stored, keep_fused=fused if stored else frozenset()
+            stored=stored,
+            keep_fused=fused if stored else frozenset(),
+            tapped=frozenset(each.relation for each in self.sinks),
         )
         if self.executor is not None:
             self.executor.close()
@@ -217,9 +273,17 @@ class Engine:
     def step(self) -> EpochReport | None:
         """Run one epoch over all that is pending; None if nothing is."""
         with self._lock:
+            self._require_attached()
             tables = self._tables()
             taken = pending_ranges(tables, self.sources, self.manifest.offsets, self.pending)
             return self._epoch(taken) if taken else None
+
+    def _require_attached(self) -> None:
+        for name, each in self.catalog.definitions.items():
+            is_source = isinstance(each, TableDefinition) and each.connector == OBJECT
+            detached = isinstance(each, OperatorDefinition) and name not in self.operators
+            if detached or (is_source and name not in self.sources):
+                raise OperatorNotFound(name)
 
     def _tables(self) -> dict[str, TableDefinition]:
         return {
@@ -246,6 +310,7 @@ class Engine:
             self._executor().run_epoch(task, changed)
         except Exception:
             discard(self.root, (f for m in moments.values() for s in m.delta for f in s.files))
+            restore(self.operators, self.manifest.state.get("operators", {}))
             raise
         for name, moment in moments.items():
             if moment.delta:
@@ -255,9 +320,19 @@ class Engine:
         for each in taken:
             if each.table not in self.sources:
                 self.pending.drop_through(each.table, each.end)
+        self._publish(epoch, faces)
         self._compactor.submit(self.manifest.traces, self.catalog.relations, epoch)
         duration = (time.perf_counter() - started) * 1000
         return EpochReport(epoch, rows_in, duration, task.reports)
+
+    def _publish(self, epoch: int, faces: Faces) -> None:
+        """Hand the epoch's deltas to the sinks, now that it is committed."""
+        for sink in self.sinks:
+            if faces.state(sink.relation).changed:
+                try:
+                    sink.write(epoch, faces.frame(sink.relation, Version.DELTA))
+                except Exception as error:
+                    raise ConnectorError(sink.name, first_sentence(error)) from error
 
     def _executor(self) -> DagExecutor:
         if self.executor is None:
@@ -307,6 +382,7 @@ class Engine:
             state={
                 "fused": sorted(self.catalog.relations.fused),
                 "paused": sorted(self.paused),
+                "operators": snapshots(self.operators),
             },
             committed_at=datetime.now(UTC).isoformat(),
         )

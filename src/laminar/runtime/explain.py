@@ -7,6 +7,7 @@ from laminar.delta.full import recompute
 from laminar.delta.groups import regroup
 from laminar.delta.merge import accumulate, finish, needs_reset, reset
 from laminar.delta.program import (
+    Applied,
     Limited,
     Maintained,
     Mapped,
@@ -69,6 +70,10 @@ def _rule(relation: Maintained) -> tuple[str, str]:
             return "join", "the condition compares more than keys: touched keys only"
         case Limited():
             return "top-k", "insertions meet the stored rows; a retraction reads the input again"
+        case Applied(operator=operator):
+            if hasattr(operator, "process"):
+                return "operator", "an object of the user's turns deltas into deltas"
+            return "function", "declared linear: insertions and retractions go through it apart"
         case Recomputed(reason=reason, detail=detail):
             return "query", f"{reason.value}: {detail}"
     raise TypeError(type(relation).__name__)
@@ -102,6 +107,8 @@ def statements(relation: Maintained, relations: Relations) -> list[tuple[str, st
         case Limited():
             given_one = change(relation.node.input, everything)
             return [("delta", retop(relation, given_one, existed=True))]
+        case Applied():
+            return []
         case Recomputed():
             return [("delta", recompute(relation, existed=True))]
     raise TypeError(type(relation).__name__)

@@ -16,6 +16,7 @@ from laminar.delta.merge import content
 from laminar.delta.program import Mapped, Merged
 from laminar.delta.render import change
 from laminar.model.trace import WEIGHT, Segment
+from laminar.runtime.operators import signed_rows
 from laminar.runtime.relations import Relations, partial_trace
 from laminar.store import SegmentStore
 
@@ -96,7 +97,7 @@ class Faces:
         self.moments = moments
         self.first = first
         self.states = States(self)
-        self._session = session
+        self.session = session
         self._store = store
         self._bound: set[str] = set()
         self._frames: dict[str, DataFrame] = {}
@@ -127,7 +128,7 @@ class Faces:
         with self._lock:
             for name in names:
                 self._bind_named_in(sql, name)
-            return self._session.sql(sql)
+            return self.session.sql(sql)
 
     def _bind_named_in(self, sql: str, name: str) -> None:
         for version in Version:
@@ -182,9 +183,16 @@ class Faces:
         with self._lock:
             self._bind(face, lambda: frame)
             positive = state.positive and (state.insert_only or not state.changed)
-            return self._session.sql(
+            return self.session.sql(
                 bag(f"SELECT * FROM {face}", relation.shape.columns, positive=positive)
             )
+
+    def plain_delta(self, name: str, sign: int) -> DataFrame:
+        """Return what an epoch inserted into a relation (or took from it), as plain rows."""
+        relation = self.relations.by_name[name]
+        face = table(name, Version.DELTA)
+        rows = signed_rows(face, relation.shape.columns, self.state(name), sign)
+        return self.run(rows, (name,))
 
     def share(self, name: str) -> None:
         """Compute a fused relation's delta once and keep it for all its readers."""

@@ -11,12 +11,21 @@ from laminar.delta.change import Change, Version, consolidate, table
 from laminar.delta.full import recompute
 from laminar.delta.groups import is_touched, regroup
 from laminar.delta.merge import accumulate, finish, needs_reset, reset
-from laminar.delta.program import Limited, Maintained, Mapped, Merged, Recomputed, Regrouped
+from laminar.delta.program import (
+    Applied,
+    Limited,
+    Maintained,
+    Mapped,
+    Merged,
+    Recomputed,
+    Regrouped,
+)
 from laminar.delta.render import change
 from laminar.delta.topk import retop
 from laminar.model.trace import Segment
 from laminar.plan.nodes import Join, KeyedJoin, Node, children
 from laminar.runtime.faces import Faces, named
+from laminar.runtime.operators import apply
 from laminar.runtime.relations import partial_trace
 from laminar.store import SegmentStore
 
@@ -73,6 +82,9 @@ class Maintainer:
                 )
             case Recomputed():
                 return self._recomputed(relation)
+            case Applied():
+                frame = apply(relation, self._faces, self._faces.session, self._epoch)
+                return self._append(name, frame, relation)
 
     def _is_touched(self, relation: Maintained) -> bool:
         if relation.shape.name in self._faces.first:
@@ -163,7 +175,7 @@ class Maintainer:
 
 
 def _multiplies(relation: Maintained) -> bool:
-    if isinstance(relation, Recomputed):
+    if isinstance(relation, Recomputed | Applied):
         return True
     stack: list[Node] = [relation.node]
     while stack:

@@ -1,0 +1,100 @@
+"""Python operators: functions that are declared linear, and objects with a state of their own."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from laminar.dag import StatefulOperator
+from laminar.delta.change import State, Version, bag, quote
+from laminar.delta.program import Applied
+from laminar.errors import InvalidOperator, SchemaMismatch
+from laminar.model.trace import WEIGHT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from laminar.runtime.faces import Faces
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """What an operator may know about the epoch it runs in."""
+
+    epoch: int
+    spark: SparkSession
+    inputs: Mapping[str, DataFrame]
+    """The delta of every input, by name."""
+
+
+def apply(relation: Applied, faces: Faces, session: SparkSession, epoch: int) -> DataFrame:
+    """Run an operator on the deltas of its inputs."""
+    if hasattr(relation.operator, "process"):
+        deltas = {name: faces.frame(name, Version.DELTA) for name in relation.reads}
+        given = next(iter(deltas.values())) if len(deltas) == 1 else deltas
+        made = relation.operator.process(given, OperatorContext(epoch, session, deltas))
+        return checked(relation, made, weighted=True)
+    return _linear(relation, faces)
+
+
+def _linear(relation: Applied, faces: Faces) -> DataFrame:
+    """f(A + Δ) = f(A) + f(Δ): insertions and retractions go through the function apart."""
+    states = [faces.state(name) for name in relation.reads]
+    made = _signed(relation, faces, 1)
+    if not all(state.insert_only or not state.changed for state in states):
+        made = made.unionAll(_signed(relation, faces, -1))
+    return made
+
+
+def _signed(relation: Applied, faces: Faces, sign: int) -> DataFrame:
+    rows = [faces.plain_delta(name, sign) for name in relation.reads]
+    made = checked(relation, relation.operator(*rows), weighted=False)
+    return made.selectExpr("*", f"{sign}L AS {WEIGHT}")
+
+
+def checked(relation: Applied, made: Any, *, weighted: bool) -> DataFrame:
+    """Hold an operator's output to its declared columns."""
+    if not hasattr(made, "selectExpr"):
+        raise InvalidOperator(made)
+    names = [name.lower() for name in made.columns]
+    for name in (*relation.shape.columns, *((WEIGHT,) if weighted else ())):
+        if name.lower() not in names:
+            raise SchemaMismatch(relation.shape.name, "its output", name, "a column", "nothing")
+    pairs = zip(relation.shape.columns, relation.shape.types, strict=True)
+    items = [f"CAST({quote(name)} AS {kind}) AS {quote(name)}" for name, kind in pairs]
+    if weighted:
+        items.append(f"CAST({WEIGHT} AS BIGINT) AS {WEIGHT}")
+    frame: DataFrame = made.selectExpr(*items)
+    return frame
+
+
+def signed_rows(face: str, names: tuple[str, ...], state: State, sign: int) -> str:
+    """Return the inserted (or the retracted) rows of a delta as plain rows."""
+    test = f"{WEIGHT} > 0" if sign > 0 else f"{WEIGHT} < 0"
+    rows = f"SELECT * FROM {face}"
+    if not state.insert_only:
+        listed = ", ".join(quote(name) for name in names)
+        rows = (
+            f"SELECT {listed}, {sign} * {WEIGHT} AS {WEIGHT} FROM ("
+            f"SELECT {listed}, SUM({WEIGHT}) AS {WEIGHT} FROM {face} GROUP BY {listed}"
+            f") WHERE {test}"
+        )
+    return bag(rows, names, positive=True)
+
+
+def snapshots(operators: Mapping[str, Any]) -> dict[str, str]:
+    """Return the state of every stateful operator, as a manifest can carry it."""
+    return {
+        name: base64.b64encode(operator.snapshot()).decode("ascii")
+        for name, operator in operators.items()
+        if isinstance(operator, StatefulOperator)
+    }
+
+
+def restore(operators: Mapping[str, Any], saved: Mapping[str, str]) -> None:
+    """Put every stateful operator back to what a manifest says."""
+    for name, operator in operators.items():
+        if isinstance(operator, StatefulOperator) and name in saved:
+            operator.restore(base64.b64decode(saved[name]))

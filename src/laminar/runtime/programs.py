@@ -1,0 +1,124 @@
+"""A DAG that was built in Python becomes tables, views and sinks of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from laminar.connectors.source import Source
+from laminar.dag import DagNode, DagNodeType, StatefulOperator, StreamingDag
+from laminar.delta.program import Applied, Shape
+from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema
+from laminar.runtime.definitions import OperatorDefinition, TableDefinition, ViewDefinition
+from laminar.sql import relations_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from laminar.runtime.engine import Engine
+
+OBJECT = "object"
+"""Stands for a connector that is a Python object; it has to be given again after a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where the delta of a relation goes after each epoch."""
+
+    name: str
+    relation: str
+    write: Callable[[int, DataFrame], object]
+
+
+def attach(engine: Engine, dag: StreamingDag) -> None:
+    """Define every node of a DAG that is not defined yet, in execution order."""
+    dag.validate()
+    for node_id in dag.execution_order():
+        node = dag.nodes[node_id]
+        inputs = tuple(dag.nodes[each].name for each in dag.upstream(node_id))
+        match node.node_type:
+            case DagNodeType.SOURCE:
+                _source(engine, node)
+            case DagNodeType.SINK:
+                _sink(engine, node, inputs)
+            case _:
+                _operator(engine, node, inputs)
+
+
+def _source(engine: Engine, node: DagNode) -> None:
+    connector = node.operator
+    if connector is not None and not isinstance(connector, Source):
+        raise InvalidOperator(connector)
+    if connector is not None:
+        engine.sources[node.name] = connector
+    if engine.catalog.exists(node.name):
+        return
+    if node.output_schema is None:
+        raise InvalidSchema(f'source "{node.name}" has no schema; give one with schema=')
+    columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
+    engine.create_table(
+        TableDefinition(
+            node.name, columns, is_source=True, connector=OBJECT if connector is not None else None
+        )
+    )
+
+
+def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> None:
+    if not inputs:
+        raise DisconnectedNode(node.name)
+    if node.operator is None or isinstance(node.operator, str):
+        if not engine.catalog.exists(node.name):
+            engine.create_view(ViewDefinition(node.name, _query(node, inputs)))
+        return
+    if engine.catalog.exists(node.name):
+        engine.attach_operator(node.name, node.operator)
+        return
+    shape = _output_shape(engine, node, inputs)
+    columns = tuple(zip(shape.columns, shape.types, strict=True))
+    engine.create_operator(OperatorDefinition(node.name, inputs, columns), node.operator)
+
+
+def _query(node: DagNode, inputs: tuple[str, ...]) -> str:
+    """Return a node's SQL; a node without an operator passes its inputs on."""
+    if node.operator is None:
+        return " UNION ALL ".join(f"SELECT * FROM `{name}`" for name in inputs)
+    query: str = node.operator
+    connected = {name.lower() for name in inputs}
+    for name in relations_of(query):
+        if name.lower() not in connected:
+            raise InvalidSchema(
+                f'operator "{node.name}" reads "{name}", which is not connected to it'
+            )
+    return query
+
+
+def _output_shape(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> Shape:
+    """Take the declared schema, or ask the operator what it makes of nothing."""
+    if node.output_schema is not None:
+        fields = tuple(node.output_schema)
+        return Shape(
+            node.name, tuple(each.name for each in fields), tuple(each.type for each in fields)
+        )
+    if isinstance(node.operator, StatefulOperator) or hasattr(node.operator, "process"):
+        raise InvalidSchema(f'operator "{node.name}" has no schema; give one with schema=')
+    made = node.operator(*[engine.empty(name) for name in inputs])
+    if not hasattr(made, "schema"):
+        raise InvalidOperator(made)
+    names = tuple(each.name for each in made.schema.fields)
+    types = tuple(each.dataType.simpleString() for each in made.schema.fields)
+    return Shape(node.name, names, types)
+
+
+def _sink(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> None:
+    target: Any = node.operator
+    write = target.write if hasattr(target, "write") else target
+    if not callable(write):
+        raise InvalidOperator(target)
+    for name in inputs:
+        engine.add_sink(Sink(node.name, name, write))
+
+
+def applied(definition: OperatorDefinition, operator: Any) -> Applied:
+    """Return the relation that an operator maintains."""
+    return Applied(definition.shape, operator, definition.reads)

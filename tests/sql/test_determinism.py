@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from laminar.sql import Location, forbidden_functions
+from laminar.sql.determinism import _CALLS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORBIDDEN = [
+    ("SELECT rand()", ["rand"]),
+    ("SELECT RAND(5), uuid ( )", ["rand", "uuid"]),
+    ("SELECT `rand`(), system.builtin.rand()", ["rand", "rand"]),
+    ("SELECT current_date", ["current_date"]),
+    ("SELECT CURRENT_TIMESTAMP - ts", ["current_timestamp"]),
+    ("SELECT current_timestamp()", ["current_timestamp"]),
+    ("SELECT a FROM t WHERE ts > now() - INTERVAL 1 DAY", ["now"]),
+    ("SELECT (SELECT max(x + randn()) FROM t)", ["randn"]),
+    ("SELECT unix_timestamp()", ["unix_timestamp"]),
+    ("SELECT current_user, current_database()", ["current_user", "current_database"]),
+    ("SELECT input_file_name(), spark_partition_id()", ["input_file_name", "spark_partition_id"]),
+    (
+        "SELECT shuffle(a), monotonically_increasing_id()",
+        ["shuffle", "monotonically_increasing_id"],
+    ),
+    ("SELECT DATE 'today', TIMESTAMP ' Now '", ["the time 'today'", "the time 'now'"]),
+    (
+        "SELECT cast('now' AS timestamp), 'yesterday'::date",
+        ["the time 'now'", "the time 'yesterday'"],
+    ),
+    ("SELECT * FROM t TABLESAMPLE (10 PERCENT)", ["tablesample"]),
+    ("SELECT TRANSFORM (a) USING 'cat' FROM t", ["transform using a script"]),
+]
+
+ALLOWED = [
+    "SELECT rand FROM t",
+    "SELECT t.now, `uuid`, 'rand()', user FROM t -- now()",
+    "SELECT a AS current_date FROM t",
+    "SELECT t.current_date FROM t",
+    "SELECT unix_timestamp(ts) FROM t",
+    "SELECT randomize(a), my_uuid(b) FROM t",
+    "WITH now (a) AS (SELECT 1) SELECT * FROM now",
+    "SELECT * FROM f() AS random (a, b)",
+    "SELECT 'now', a = 'today', DATE '2024-01-01'",
+    "SELECT a FROM t JOIN u USING (b)",
+]
+
+
+@pytest.mark.parametrize(("query", "names"), FORBIDDEN)
+def test_what_is_not_decided_by_the_rows_is_found(query: str, names: list[str]) -> None:
+    assert [name for name, _ in forbidden_functions(query)] == names
+
+
+@pytest.mark.parametrize("query", ALLOWED)
+def test_a_name_is_not_a_call(query: str) -> None:
+    assert forbidden_functions(query) == []
+
+
+def test_the_place_is_known() -> None:
+    assert forbidden_functions("SELECT a,\n  now()") == [("now", Location(2, 3, 12))]
+
+
+@pytest.mark.spark
+def test_every_forbidden_function_exists(spark: SparkSession) -> None:
+    known = {row[0].upper() for row in spark.sql("SHOW FUNCTIONS").collect()}
+    assert known >= _CALLS
+    known_unfixed = {name for name in known if name.startswith(("RAND", "CURRENT", "INPUT_FILE"))}
+    assert known_unfixed - {"CURRENT_PATH"} <= _CALLS
