@@ -26,11 +26,11 @@ RANK = {
     "connectors": 6,
     "store": 6,
     "runtime": 7,
-    "result": 7,
-    "session": 8,
-    "testing": 9,
-    "cli": 9,
-    "console": 9,
+    "result": 8,
+    "session": 9,
+    "testing": 10,
+    "cli": 10,
+    "console": 10,
 }
 """A part may import itself and parts of lower rank; parts of equal rank do not know each other."""
 

@@ -58,6 +58,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.SegmentCorrupt("data/t/1.parquet", "checksum differs"),
     errors.StoreUnwritable("/state", "no space left"),
     errors.EpochExists(4),
+    errors.DatabaseClosed("/state"),
     errors.UnknownConnector("kafak", ["kafka"]),
     errors.UnknownOption("files", "paht", ["path"]),
     errors.MissingOption("files", "path", "a folder"),

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Row
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
+
+from laminar.runtime.views import explain_refusal
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark.sql import DataFrame
 
+    from laminar.delta.program import Shape
+
+_T = TypeVar("_T")
+
 
 class Result:
-    """Rows of one consistent epoch. Nothing is computed until one of the forms is asked for."""
+    """Rows of one consistent epoch. Nothing is computed until one of the forms is asked for.
 
-    def __init__(self, frame: DataFrame, epoch: int) -> None:
+    As in rows that are handed in, a Python time without a zone is in UTC, on every machine.
+    """
+
+    def __init__(
+        self, frame: DataFrame, epoch: int, shapes: Mapping[str, Shape] | None = None
+    ) -> None:
         self._frame = frame
+        self._shapes = shapes or {}
         self.epoch = epoch
         self.columns: list[str] = list(frame.columns)
 
@@ -24,31 +42,78 @@ class Result:
 
     def arrow(self) -> pa.Table:
         """Return the rows as an Arrow table."""
-        return self._frame.toArrow()
+        return self._run(self._frame.toArrow)
 
     def pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame."""
-        return self._frame.toPandas()
+        return self._run(self._frame.toPandas)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows as tuples."""
-        return [tuple(row) for row in self._frame.collect()]
+        return [tuple(row) for row in self._collect(self._frame)]
 
     def dicts(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries."""
-        return [row.asDict(recursive=True) for row in self._frame.collect()]
+        return [row.asDict(recursive=True) for row in self._collect(self._frame)]
 
     def show(self, limit: int = 20) -> None:
         """Print the first rows as a table."""
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
-        table = Table(*[str(name) for name in self.columns])
-        rows = self._frame.limit(limit + 1).collect()
+        rows = self._collect(self._frame.limit(limit + 1))
+        # As Text, because a name or a value may look like markup.
+        table = Table(*[Column(Text(name), overflow="fold") for name in self.columns])
         for row in rows[:limit]:
-            table.add_row(*(Text(str(value)) for value in row))
+            table.add_row(*(Text("NULL" if value is None else str(value)) for value in row))
         console = Console()
         console.print(table)
         if len(rows) > limit:
             console.print(f"... more than {limit} rows")
+
+    def _collect(self, frame: DataFrame) -> list[Row]:
+        rows = self._run(frame.collect)
+        if not _holds_instants(frame.schema):
+            return rows
+        return [_in_utc(row, frame.schema) for row in rows]
+
+    def _run(self, form: Callable[[], _T]) -> _T:
+        try:
+            return form()
+        except PySparkException as error:
+            raise explain_refusal(error, self._shapes) from None
+
+
+def _holds_instants(kind: DataType) -> bool:
+    match kind:
+        case StructType():
+            return any(_holds_instants(field.dataType) for field in kind.fields)
+        case ArrayType():
+            return _holds_instants(kind.elementType)
+        case MapType():
+            return _holds_instants(kind.keyType) or _holds_instants(kind.valueType)
+    return isinstance(kind, TimestampType)
+
+
+def _in_utc(value: Any, kind: DataType) -> Any:
+    """Return a collected value with its instants in UTC: Spark gives them in the local zone."""
+    if value is None:
+        return None
+    match kind:
+        case TimestampType():
+            assert isinstance(value, datetime)
+            return value.astimezone(UTC).replace(tzinfo=None)
+        case StructType():
+            parts = zip(value, kind.fields, strict=True)
+            made = Row(*(_in_utc(part, field.dataType) for part, field in parts))
+            made.__fields__ = value.__fields__
+            return made
+        case ArrayType():
+            return [_in_utc(part, kind.elementType) for part in value]
+        case MapType():
+            return {
+                _in_utc(key, kind.keyType): _in_utc(part, kind.valueType)
+                for key, part in value.items()
+            }
+    return value

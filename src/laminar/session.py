@@ -6,13 +6,14 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from laminar.errors import LaminarError
+from laminar.errors import DatabaseClosed, NotSupported, SqlSyntaxError, StoreUnwritable
 from laminar.result import Result
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
@@ -21,7 +22,7 @@ from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
 from laminar.runtime.views import explain_refusal
-from laminar.sql import parse_script, relations_of, rewrite_windows
+from laminar.sql import Query, parse_script, parse_statement, relations_of, rewrite_windows
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ class Database:
     ) -> None:
         session = spark if spark is not None else start_spark(master)
         self._temporary = path is None
-        self.path = Path(tempfile.mkdtemp(prefix="laminar-") if path is None else path)
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.path = _folder(path)
         self.engine = Engine(self.path, session)
         self._reading = own_session(session, 2)
         self._read_store = SegmentStore(self.path, self._reading)
@@ -69,7 +69,7 @@ class Database:
         self._callbacks: list[Callable[[EpochReport], object]] = []
         self._closed = False
         self._dml = Dml(self.engine, self._reading, self._read_store, self._read_lock)
-        self._statements = Statements(self.engine, self._dml, self.sql, self._listing)
+        self._statements = Statements(self.engine, self._dml, self._query, self._listing)
 
     # Statements
 
@@ -82,20 +82,41 @@ class Database:
 
     def run_statement(self, statement: Statement) -> Any:
         """Run one parsed statement."""
+        self._require_open()
         return self._statements.run(statement)
 
     def sql(self, query: str, *, as_of_epoch: int | None = None) -> Result:
-        """Run a query over one consistent epoch of all relations it names."""
+        """Run a query over one consistent epoch of all relations it names.
+
+        Args:
+            query: a SELECT; other statements are for `execute`.
+            as_of_epoch: an older epoch to read, like AS OF EPOCH in the query.
+        """
+        statement = parse_statement(query)
+        if not isinstance(statement, Query):
+            error = SqlSyntaxError("this is not a query", hint="run other statements with execute")
+            raise error.at(query, statement.location.offset)
+        if as_of_epoch is not None:
+            if statement.as_of_epoch not in (None, as_of_epoch):
+                raise NotSupported("two epochs in one query", "a query reads one of everything")
+            statement = replace(statement, as_of_epoch=as_of_epoch)
+        found = self.run_statement(statement)
+        assert isinstance(found, Result)
+        return found
+
+    def _query(self, query: str, as_of_epoch: int | None = None) -> Result:
         text = rewrite_windows(query)
-        names = [self.engine.catalog.resolve(each) for each in relations_of(text)]
+        catalog = self.engine.catalog
+        names = [catalog.resolve(each) for each in relations_of(text)]
+        shapes = {name.lower(): catalog.shape(name) for name in names}
         with self._read_lock:
             epoch, faces = self.engine.faces_at(self._reading, self._read_store, as_of_epoch)
             for name in names:
                 faces.content(name).createOrReplaceTempView(f"`{name}`")
             try:
-                return Result(self._reading.sql(text), epoch)
+                return Result(self._reading.sql(text), epoch, shapes)
             except PySparkException as error:
-                raise explain_refusal(error, self.engine.catalog.shapes()) from None
+                raise explain_refusal(error, shapes) from None
 
     def _listing(self, columns: list[str], rows: list[tuple[str, ...]]) -> Result:
         """Return rows that the engine itself knows as a result."""
@@ -110,16 +131,19 @@ class Database:
 
     def insert(self, table: str, rows: Any) -> int:
         """Add rows to a table; they are durable on return and visible after the next step."""
+        self._require_open()
         return self._dml.insert(table, rows)
 
     def delete(self, table: str, rows: Any) -> int:
         """Take back one copy of each given row; an unknown row is an error, nothing is applied."""
+        self._require_open()
         return self._dml.delete(table, rows)
 
     # Epochs
 
     def step(self) -> EpochReport | None:
         """Run one epoch over all that is pending; None if there is nothing to do."""
+        self._require_open()
         report = self.engine.step()
         if report is not None:
             for callback in self._callbacks:
@@ -151,6 +175,10 @@ class Database:
 
     # Lifetime
 
+    def _require_open(self) -> None:
+        if self._closed:
+            raise DatabaseClosed(str(self.path))
+
     def close(self) -> None:
         """Stop; everything committed is on disk already."""
         if self._closed:
@@ -172,4 +200,11 @@ class Database:
         self.close()
 
 
-__all__ = ["Database", "LaminarError", "connect"]
+def _folder(path: str | Path | None) -> Path:
+    if path is None:
+        return Path(tempfile.mkdtemp(prefix="laminar-"))
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnwritable(str(path), error.strerror or str(error)) from None
+    return Path(path)

@@ -12,8 +12,9 @@ from laminar.errors import LaminarError
 from laminar.sql import forbidden_functions, parse_script, relations_of, rewrite_windows
 from laminar.sql.statements import Statement
 from laminar.sql.tokens import tokenize
-from tests.sql.test_specification import FIXTURES
-from tests.sql.test_statements import GOOD
+
+from .test_specification import FIXTURES
+from .test_statements import GOOD
 
 SEEDS = [
     *(text for text, _ in GOOD),
@@ -50,8 +51,7 @@ def mutated(draw: st.DrawFn) -> str:
 def only_our_errors(run: Callable[[str], Any], text: str) -> Any:
     try:
         return run(text)
-    except LaminarError as error:
-        assert str(error)
+    except LaminarError:
         return None
 
 
@@ -76,10 +76,3 @@ def test_a_mutated_query_is_read_or_refused(text: str) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     for run in (parse_script, relations_of, rewrite_windows, forbidden_functions):
         only_our_errors(run, text)
-
-
-def test_a_good_statement_survives_its_own_words() -> None:
-    for text, expected in GOOD:
-        spaced = " ".join(token.text for token in tokenize(text.split(" -- ")[0]))
-        (found,) = only_our_errors(parse_script, spaced) or [None]
-        assert type(found) is type(expected)

@@ -131,7 +131,8 @@ TABLES: list[tuple[str, Statement]] = [
     ("CREATE SOURCE s (a INT)", table("s", A, kind=SOURCE)),
     ("CREATE SOURCE TABLE IF NOT EXISTS s (a INT)", table("s", A, kind=SOURCE, if_not_exists=True)),
     (
-        "CREATE SOURCE s (a INT, ts TIMESTAMP, WATERMARK FOR TS AS ts - INTERVAL '5' SECOND, PRIMARY KEY (a))",
+        "CREATE SOURCE s (a INT, ts TIMESTAMP, WATERMARK FOR TS AS ts - INTERVAL '5' SECOND,"
+        " PRIMARY KEY (a))",
         table(
             "s",
             ColumnDef("a", "INT", not_null=True),
@@ -151,7 +152,8 @@ TABLES: list[tuple[str, Statement]] = [
         ),
     ),
     (
-        "CREATE SOURCE s (a INT) WITH (connector = 'kafka', group.id = 'x''y', n = -5, on = TRUE, 'k.v' = 1.5, mode = read-only, every = INTERVAL '10' SECONDS)",
+        "CREATE SOURCE s (a INT) WITH (connector = 'kafka', group.id = 'x''y', n = -5,"
+        " on = TRUE, 'k.v' = 1.5, mode = read-only, every = INTERVAL '10' SECONDS)",
         table(
             "s",
             A,
@@ -187,7 +189,8 @@ VIEWS: list[tuple[str, Statement]] = [
         view("v", "WITH c AS (SELECT 1) SELECT * FROM c", {"a": "b"}),
     ),
     (
-        "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE c (n) AS (SELECT 1), d AS (SELECT 2) SELECT * FROM c",
+        "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE c (n) AS (SELECT 1), d AS (SELECT 2)"
+        " SELECT * FROM c",
         view("v", "WITH RECURSIVE c (n) AS (SELECT 1), d AS (SELECT 2) SELECT * FROM c"),
     ),
     # The text stays as it is, comments and blanks included; what trails it does not belong to it.
@@ -220,7 +223,8 @@ VIEWS: list[tuple[str, Statement]] = [
         view("v", "SELECT a FROM t", emit=Emit(EmitKind.PERIODICALLY, "10 second")),
     ),
     (
-        "CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE (a) EMIT FINAL ALLOW LATENESS INTERVAL '1 hour 30 minutes' LATE DATA TO s.late",
+        "CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE (a) EMIT FINAL"
+        " ALLOW LATENESS INTERVAL '1 hour 30 minutes' LATE DATA TO s.late",
         view(
             "v",
             "SELECT a FROM t WHERE (a)",

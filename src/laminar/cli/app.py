@@ -23,11 +23,14 @@ State = Annotated[
     Path | None, typer.Option(help="Directory of the database; a temporary one by default.")
 ]
 Master = Annotated[str | None, typer.Option(help="Spark master; local[*] by default.")]
+Script = Annotated[
+    Path, typer.Argument(help="A script of SQL statements.", exists=True, dir_okay=False)
+]
 
 
 @app.command()
 def demo(
-    events: Annotated[int, typer.Option(help="How many trades to generate.")] = 500_000,
+    events: Annotated[int, typer.Option(min=1, help="How many trades to generate.")] = 500_000,
 ) -> None:
     """Run the trades DAG on generated data and show its views."""
     from laminar.cli.demo import run_demo
@@ -36,15 +39,11 @@ def demo(
 
 
 @app.command()
-def run(
-    file: Annotated[Path, typer.Argument(help="A script of SQL statements.", exists=True)],
-    state: State = None,
-    master: Master = None,
-) -> None:
-    """Run a script, then step until its sources are idle."""
-    from laminar.cli.scripts import run_script
+def run(file: Script, state: State = None, master: Master = None) -> None:
+    """Run a script and carry its views forward until all sources are idle."""
+    from laminar.cli.scripts import read_script, run_script
 
-    run_script(file.read_text(), state, master)
+    run_script(read_script(file), state, master)
 
 
 @app.command()
@@ -64,5 +63,5 @@ def main() -> None:
     try:
         app()
     except LaminarError as error:
-        Console(stderr=True).print(str(error), markup=False, highlight=False)
+        Console(stderr=True, soft_wrap=True).print(str(error), markup=False, highlight=False)
         sys.exit(1)

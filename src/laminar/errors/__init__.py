@@ -41,6 +41,7 @@ from laminar.errors.mv import (
     SourceNotFound,
     ViewNotFound,
 )
+from laminar.errors.session import DatabaseClosed
 from laminar.errors.sql import (
     AmbiguousColumns,
     BadViewOption,
@@ -75,6 +76,7 @@ __all__ = [
     "CycleDetected",
     "DagError",
     "DataError",
+    "DatabaseClosed",
     "DisconnectedNode",
     "DuplicateEdge",
     "DuplicateName",

@@ -10,7 +10,6 @@ from typing import Any
 
 from laminar.errors.store import EpochNotFound, UnsupportedFormat
 
-
 WEIGHT = "__weight"
 """The column that says how often a row counts: +1 insert, -1 delete, any integer in between."""
 

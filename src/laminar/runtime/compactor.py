@@ -40,10 +40,10 @@ class Compactor:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-compact")
         self._running: Future[list[Compacted]] | None = None
 
-    def submit(self, traces: Mapping[str, Trace], relations: Relations, epoch: int) -> None:
-        """Start compacting what has grown, unless a compaction is still running."""
+    def submit(self, traces: Mapping[str, Trace], relations: Relations, epoch: int) -> bool:
+        """Start compacting what has grown, unless a compaction is running; say whether one is."""
         if self._running is not None:
-            return
+            return True
         work = [
             (name, trace, group)
             for name, trace in traces.items()
@@ -51,6 +51,7 @@ class Compactor:
         ]
         if work:
             self._running = self._pool.submit(self._run, work, relations, epoch)
+        return bool(work)
 
     def adopt(self, traces: Mapping[str, Trace], *, wait: bool = False) -> dict[str, Trace]:
         """Return the traces with finished compactions in place."""

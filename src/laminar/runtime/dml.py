@@ -2,22 +2,35 @@
 
 Nothing is applied to a table here. A change is first worked out in full, then written to the
 pending log with one atomic write, so a mistake leaves no trace.
+
+What a change sees: a table that it changes, with all that is pending; other relations as they are
+at the last epoch.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from laminar.delta.change import bag, columns, consolidate
-from laminar.errors import NotSupported, RowNotFound
+from laminar.delta.change import Version, bag, columns, consolidate, quote
+from laminar.errors import (
+    InvalidQuery,
+    NotSupported,
+    RowDoesNotMatch,
+    RowNotFound,
+    SqlSyntaxError,
+    UnknownColumn,
+)
 from laminar.model.trace import WEIGHT
 from laminar.runtime.definitions import TableDefinition
 from laminar.runtime.rows import to_arrow
 from laminar.runtime.views import explain_refusal
+from laminar.sql import relations_of
 from laminar.store import SegmentStore
 from laminar.store.collect import collect
 
@@ -25,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from laminar.runtime.engine import Engine
+
+_COMMITTED, _PENDING, _UNWANTED = "__committed_rows", "__pending_rows", "__unwanted_rows"
 
 
 class Dml:
@@ -37,7 +52,10 @@ class Dml:
         self._session = session
         self._store = store
         self._lock = lock
-        self._schemas: dict[str, pa.Schema] = {}
+        # From looking at the rows until the change is pending: two deletions of one row must
+        # not both find it.
+        self._changing = threading.RLock()
+        self._schemas: dict[tuple[Any, ...], pa.Schema] = {}
 
     def insert(self, table: str, rows: Any) -> int:
         """Add rows."""
@@ -48,38 +66,39 @@ class Dml:
         """Take back one copy of each row."""
         definition = self._table(table)
         data = self._arrow(definition, rows)
-        self._require_present(definition, data)
-        return self._push(definition, data, -1)
+        with self._changing:
+            self._require_present(definition, data)
+            return self._push(definition, data, -1)
 
     def insert_query(self, table: str, names: tuple[str, ...], frame: DataFrame) -> int:
         """Add the rows of a query, by position."""
         definition = self._table(table)
-        wanted = [self._column(definition, name) for name in names] or [
-            name for name, _, _ in definition.columns
-        ]
-        given = frame.toDF(*[f"v{place}" for place in range(len(frame.columns))])
+        wanted = [self._column(definition, name) for name in names] or list(
+            definition.shape.columns
+        )
         if len(frame.columns) != len(wanted):
-            raise NotSupported(
-                f"INSERT of {len(frame.columns)} values into {len(wanted)} columns",
-                f"give one value for each of {', '.join(wanted)}",
+            raise InvalidQuery(
+                f"{len(frame.columns)} values are given for {len(wanted)} columns",
+                hint=f"give one value for each of {', '.join(wanted)}",
             )
         items = []
         for name, kind, _ in definition.columns:
             value = f"v{wanted.index(name)}" if name in wanted else "NULL"
-            items.append(f"CAST({value} AS {kind}) AS `{name}`")
-        typed = given.selectExpr(*items)
+            items.append(f"CAST({value} AS {kind}) AS {quote(name)}")
         try:
-            data = collect(typed)
+            given = frame.toDF(*[f"v{place}" for place in range(len(frame.columns))])
+            data = _collected(given.selectExpr(*items))
         except PySparkException as error:
-            raise explain_refusal(error, self._engine.catalog.shapes()) from None
-        assert data is not None
+            raise explain_refusal(error, {}) from None
+        _refuse_nulls(definition, data)
         return self._push(definition, data, 1)
 
     def delete_where(self, table: str, condition: str | None) -> int:
         """Take back all rows that meet a condition."""
         definition = self._table(table)
-        rows = self._current(definition, f"SELECT * FROM current WHERE {condition or 'true'}")
-        return self._push(definition, rows, -1)
+        query = f"SELECT * FROM {quote(definition.name)}{_where(condition)}"
+        with self._changing:
+            return self._push(definition, self._current(definition, query), -1)
 
     def update(
         self, table: str, assignments: tuple[tuple[str, str], ...], condition: str | None
@@ -87,19 +106,19 @@ class Dml:
         """Replace all rows that meet a condition; old and new rows are one atomic change."""
         definition = self._table(table)
         changed = {self._column(definition, name): value for name, value in assignments}
-        test = condition or "true"
-        names = tuple(name for name, _, _ in definition.columns)
+        old = columns(definition.shape.columns)
         new = ", ".join(
-            f"CAST({changed.get(name, f'`{name}`')} AS {kind}) AS `{name}`"
+            f"CAST({changed.get(name, quote(name))}\n AS {kind}) AS {quote(name)}"
             for name, kind, _ in definition.columns
         )
-        both = self._current(
-            definition,
-            f"SELECT {columns(names)}, -1L AS {WEIGHT} FROM current WHERE {test} UNION ALL "
-            f"SELECT {new}, 1L AS {WEIGHT} FROM current WHERE {test}",
-        )
-        if both.num_rows:
-            self._engine.pending.append(definition.name, both)
+        # Both in one pass over the row: a condition may well be one that chance decides.
+        pairs = f"ARRAY(STRUCT({old}, -1L AS {WEIGHT}), STRUCT({new}, 1L AS {WEIGHT})) AS __pair"
+        query = f"SELECT {pairs} FROM {quote(definition.name)}{_where(condition)}"
+        with self._changing:
+            both = self._current(definition, query, then="SELECT INLINE(__pair) FROM ({})")
+            _refuse_nulls(definition, both)
+            if both.num_rows:
+                self._engine.pending.append(definition.name, both)
         return int(both.num_rows) // 2
 
     def _table(self, name: str) -> TableDefinition:
@@ -114,9 +133,7 @@ class Dml:
         return found
 
     def _column(self, definition: TableDefinition, name: str) -> str:
-        from laminar.errors import UnknownColumn
-
-        known = [column for column, _, _ in definition.columns]
+        known = definition.shape.columns
         for column in known:
             if column.lower() == name.lower():
                 return column
@@ -124,24 +141,21 @@ class Dml:
 
     def _arrow(self, definition: TableDefinition, rows: Any) -> pa.Table:
         if hasattr(rows, "sparkSession"):
-            typed = rows.selectExpr(
-                *[f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind, _ in definition.columns]
-            )
-            found = collect(typed)
-            assert found is not None
-            return found
+            try:
+                rows = _collected(rows)
+            except PySparkException as error:
+                raise explain_refusal(error, {}) from None
         return to_arrow(rows, self._schema(definition), definition.name)
 
     def _schema(self, definition: TableDefinition) -> pa.Schema:
-        if definition.name not in self._schemas:
-            empty = self._store.frame(definition.shape.ddl, ())
-            found = collect(empty)
-            assert found is not None
+        key = (definition.name, definition.columns)
+        if key not in self._schemas:
+            found = _collected(self._store.frame(definition.shape.ddl, ()))
             nullable = {name: null for name, _, null in definition.columns}
-            self._schemas[definition.name] = pa.schema(
+            self._schemas[key] = pa.schema(
                 [pa.field(f.name, f.type, nullable[f.name]) for f in found.schema]
             )
-        return self._schemas[definition.name]
+        return self._schemas[key]
 
     def _push(self, definition: TableDefinition, data: pa.Table, weight: int) -> int:
         if data.num_rows == 0:
@@ -155,48 +169,84 @@ class Dml:
 
     def _weighted(self, definition: TableDefinition) -> str:
         """Bind committed and pending rows of a table; return the query of both."""
-        from laminar.delta.change import Version
-
         name = definition.name
         _, faces = self._engine.faces_at(self._session, self._store)
-        faces.frame(name, Version.AFTER).createOrReplaceTempView("committed_rows")
+        faces.frame(name, Version.AFTER).createOrReplaceTempView(_COMMITTED)
         start = self._engine.manifest.offsets.get(name) or 0
-        parts = ["SELECT * FROM committed_rows"]
+        parts = [f"SELECT * FROM {_COMMITTED}"]
         batches = self._engine.pending.after(name, int(start))
         if batches:
             schema = self._store.struct(f"{definition.shape.ddl}, {WEIGHT} BIGINT")
             paths = [f"file://{batch.path}" for batch in batches]
             waiting = self._session.read.schema(schema).parquet(*paths)
-            waiting.createOrReplaceTempView("pending_rows")
-            parts.append("SELECT * FROM pending_rows")
+            waiting.createOrReplaceTempView(_PENDING)
+            parts.append(f"SELECT * FROM {_PENDING}")
         return " UNION ALL ".join(parts)
 
-    def _current(self, definition: TableDefinition, query: str) -> pa.Table:
-        """Run a query over `current`, the table's rows with all that is pending."""
-        names = definition.shape.columns
+    def _current(self, definition: TableDefinition, query: str, then: str = "{}") -> pa.Table:
+        """Run a query in which the table's name stands for its rows with all that is pending."""
+        catalog = self._engine.catalog
+        try:
+            names = {catalog.resolve(each) for each in relations_of(query)}
+        except SqlSyntaxError as error:
+            # Its place is one in our own text, not in the user's.
+            raise SqlSyntaxError(error.message, hint=error.hint) from None
+        shapes = {name.lower(): catalog.shape(name) for name in names}
         with self._lock:
-            rows = bag(self._weighted(definition), names, positive=False)
+            _, faces = self._engine.faces_at(self._session, self._store)
+            for name in names - {definition.name}:
+                faces.content(name).createOrReplaceTempView(quote(name))
+            rows = bag(self._weighted(definition), definition.shape.columns, positive=False)
             try:
-                self._session.sql(rows).createOrReplaceTempView("current")
-                found = collect(self._session.sql(query))
+                self._session.sql(rows).createOrReplaceTempView(quote(definition.name))
+                return _collected(self._session.sql(then.format(query)))
             except PySparkException as error:
-                raise explain_refusal(error, self._engine.catalog.shapes()) from None
-        assert found is not None
-        return found
+                raise explain_refusal(error, shapes) from None
 
     def _require_present(self, definition: TableDefinition, data: pa.Table) -> None:
         """Refuse a deletion of rows that are not there, or not that often."""
         names = definition.shape.columns
         with self._lock:
-            self._session.createDataFrame(data).createOrReplaceTempView("unwanted")
-            wanted = f"SELECT {columns(names)}, -1L AS {WEIGHT} FROM unwanted"
-            on = " AND ".join(f"t.`{name}` <=> u.`{name}`" for name in names)
+            self._session.createDataFrame(data).createOrReplaceTempView(_UNWANTED)
+            wanted = f"SELECT {columns(names)}, -1L AS {WEIGHT} FROM {_UNWANTED}"
             there = (
-                f"SELECT {columns(names, 't.')}, t.{WEIGHT} "
-                f"FROM ({self._weighted(definition)}) t LEFT SEMI JOIN unwanted u ON {on}"
+                f"SELECT {columns(names, 't.')}, t.{WEIGHT} FROM ({self._weighted(definition)}) t"
             )
+            on = " AND ".join(f"t.{name} <=> u.{name}" for name in _comparable(definition))
+            if on:
+                there += f" LEFT SEMI JOIN {_UNWANTED} u ON {on}"
             left = consolidate(f"{there} UNION ALL {wanted}", names)
             missing = self._session.sql(f"SELECT * FROM ({left}) WHERE {WEIGHT} < 0 LIMIT 3")
             rows = [row.asDict() for row in missing.drop(WEIGHT).collect()]
         if rows:
             raise RowNotFound(definition.name, rows)
+
+
+def _where(condition: str | None) -> str:
+    # In brackets, so that it is a condition and nothing else; on lines of its own, because it may
+    # end in a comment.
+    return f" WHERE (\n{condition}\n)" if condition else ""
+
+
+def _comparable(definition: TableDefinition) -> Iterable[str]:
+    """Yield the columns that a join can compare; maps can only be grouped by."""
+    for name, kind, _ in definition.columns:
+        if "map" not in kind.lower():
+            yield quote(name)
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    found = collect(frame)
+    if found is None:
+        kinds = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in frame.schema.fields)
+        raise NotSupported(f"rows of these types here: {kinds}", "read them from a source")
+    return found
+
+
+def _refuse_nulls(definition: TableDefinition, data: pa.Table) -> None:
+    for name, _, nullable in definition.columns:
+        column = data.column(name)
+        if column.null_count and not nullable:
+            row = pc.index(pc.is_null(column), True).as_py() + 1
+            reason = "it is NULL and must not be"
+            raise RowDoesNotMatch(definition.name, row, name, reason=reason)

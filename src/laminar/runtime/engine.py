@@ -334,6 +334,18 @@ class Engine:
                 except Exception as error:
                     raise ConnectorError(sink.name, first_sentence(error)) from error
 
+    def settle(self) -> None:
+        """Wait for background work, and compact until nothing is left to compact."""
+        with self._lock:
+            while True:
+                traces = self._compactor.adopt(self.manifest.traces, wait=True)
+                if traces != self.manifest.traces:
+                    self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+                if not self._compactor.submit(
+                    self.manifest.traces, self.catalog.relations, self.manifest.epoch
+                ):
+                    return
+
     def _executor(self) -> DagExecutor:
         if self.executor is None:
             self.executor = DagExecutor(self.catalog.dag)

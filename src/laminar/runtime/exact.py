@@ -9,6 +9,7 @@ rounding of a fraction to FLOAT, since that is what FLOAT is.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -22,6 +23,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 _T = TypeVar("_T")
 
 _TOO_FINE = re.compile(r"[.,]\d{6}\d*[1-9]")
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _FAR = 1200  # decimal places; beyond what any float or DECIMAL has
 
 
@@ -73,12 +75,14 @@ def _float(value: Any, kind: pa.DataType) -> float:
     single = pa.types.is_float32(kind)
     if isinstance(value, float | np.floating):
         number = float(value)
-        if single and np.isfinite(number) and abs(number) > np.finfo(np.float32).max:
+        if single and np.isfinite(number) and abs(number) > _MAX_FLOAT32:
             raise Misfit("it is too large")
         return number
     if isinstance(value, Decimal) and not value.is_finite():
         return float(value)
     amount = _number(value)
+    if abs(amount) > (_MAX_FLOAT32 if single else sys.float_info.max):
+        raise Misfit("it is too large")
     number = float(np.float32(float(amount))) if single else float(amount)
     if Fraction(number) != amount:
         raise Misfit("the type cannot hold it exactly")

@@ -25,6 +25,8 @@ from laminar.runtime.exact import Misfit, exact, named
 _NOTHING = type(None)
 _ARROW_FAILS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
+_YEAR_1, _YEAR_10000 = -62135596800000000, 253402300800000000  # in microseconds from 1970
+
 _AT_ONCE: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...] = (
     (pa.types.is_boolean, frozenset({bool, _NOTHING})),
     (pa.types.is_integer, frozenset({int, _NOTHING})),
@@ -205,9 +207,18 @@ def _at_once(values: list[Any], kind: pa.DataType) -> pa.Array | None:
     if not any(applies(kind) and found <= types for applies, types in _AT_ONCE):
         return None
     try:
-        return pa.array(values, type=kind)
+        array = pa.array(values, type=kind)
     except _ARROW_FAILS:
         return None
+    return None if _is_out_of_calendar(array) else array
+
+
+def _is_out_of_calendar(array: pa.Array) -> bool:
+    """Whether a time lies outside the years 1 to 9999, where its zone may have moved it."""
+    if not pa.types.is_timestamp(array.type):
+        return False
+    least, most = pc.min_max(array.cast(pa.int64())).as_py().values()
+    return least is not None and (least < _YEAR_1 or most >= _YEAR_10000)
 
 
 def _one_by_one(values: list[Any], field: pa.Field, relation: str) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laminar.errors import JavaUnavailable
@@ -20,13 +21,21 @@ _EPOCH_SETTINGS = {
     "spark.sql.cbo.enabled": "false",
 }
 
+_QUIET = Path(__file__).with_name("log4j2.properties")
+"""Errors only: Spark's start would otherwise fill a screen before the user's first line."""
+
 _EMBEDDED_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "4g",
-    "spark.sql.warehouse.dir": "spark-warehouse-unused",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+}
+
+
+# Nobody else talks to an embedded Spark, and the machine's own name may not resolve.
+_LOCAL_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
 }
 
 
@@ -41,7 +50,11 @@ def start_spark(master: str | None) -> SparkSession:
     if running is not None:
         return running
     builder = SparkSession.builder.master(master or "local[*]").appName("laminar")
-    for name, value in _EMBEDDED_SETTINGS.items():
+    builder = builder.config(
+        "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_QUIET}"
+    )
+    local = {} if master and not master.startswith("local") else _LOCAL_SETTINGS
+    for name, value in {**_EMBEDDED_SETTINGS, **local}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from laminar.errors import BadViewOption, NotSupported, UnknownRelation
+from laminar.delta.change import Version
+from laminar.errors import (
+    BadViewOption,
+    NotSupported,
+    RelationExists,
+    SqlError,
+    UnknownRelation,
+)
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
 from laminar.runtime.explain import explain_dag, explain_view
+from laminar.runtime.places import placed
 from laminar.runtime.relations import Relations
 from laminar.runtime.views import RefreshPolicy
 from laminar.sql import statements as s
@@ -17,6 +25,22 @@ from laminar.sql import statements as s
 Asked = Callable[..., Any]
 
 _IMPLIED_EMIT = (s.EmitKind.ON_UPDATE, s.EmitKind.CHANGES)
+
+_NOT_YET: dict[type[s.Statement], str] = {
+    s.CreateSink: "CREATE SINK",
+    s.AlterView: "ALTER MATERIALIZED VIEW",
+    s.Refresh: "REFRESH MATERIALIZED VIEW",
+    s.Merge: "MERGE",
+    s.Checkpoint: "CHECKPOINT",
+    s.Restore: "RESTORE",
+    s.SetOption: "SET",
+    s.ResetOption: "RESET",
+}
+"""Statements that can be written but not run."""
+
+_OWN_SIGNS = "#!.`"
+_OWN_ENDS = tuple(f"__{version.value}" for version in Version)
+_OWN_START = "__"
 
 
 class Statements:
@@ -43,24 +67,27 @@ class Statements:
         }
 
     def run(self, statement: s.Statement) -> Any:
-        """Run one statement."""
-        runner = self._runners.get(type(statement))
-        if runner is None:
-            words = statement.text.split()[:2]
-            raise NotSupported(f"{' '.join(words).upper()} statements")
-        return runner(statement)
+        """Run one statement; an error says where in the script it belongs."""
+        try:
+            runner = self._runners.get(type(statement))
+            if runner is None:
+                raise NotSupported(_NOT_YET[type(statement)])
+            return runner(statement)
+        except SqlError as error:
+            raise placed(error, statement) from error.__cause__
 
     def _create_table(self, statement: s.CreateTable) -> None:
-        if self._engine.catalog.exists(statement.name) and statement.if_not_exists:
+        if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
             return
         if statement.primary_key:
-            raise NotSupported("PRIMARY KEY")
+            raise NotSupported("PRIMARY KEY", "leave it out; a table is a bag of rows")
         if statement.watermark is not None:
-            raise NotSupported("WATERMARK FOR")
+            raise NotSupported("WATERMARK FOR", "leave it out")
+        _refuse_own_columns([column.name for column in statement.columns])
         options = dict(statement.options)
         connector = options.pop("connector", None)
         if connector is None and options:
-            raise NotSupported(f"the option {next(iter(options))} without a connector")
+            raise NotSupported(f"{next(iter(options))} without a connector", "leave it out")
         self._engine.create_table(
             TableDefinition(
                 statement.name,
@@ -73,20 +100,33 @@ class Statements:
         )
 
     def _create_view(self, statement: s.CreateView) -> None:
-        if self._engine.catalog.exists(statement.name):
-            if statement.if_not_exists:
-                return
-            if statement.or_replace:
-                raise NotSupported("CREATE OR REPLACE", "drop the view, then create it")
+        if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
+            return
         self._engine.create_view(self._view_definition(statement))
 
+    def _is_there(self, name: str, *, if_not_exists: bool) -> bool:
+        """Whether a relation need not be created; raise if it cannot be."""
+        if self._engine.catalog.exists(name):
+            if if_not_exists:
+                return True
+            raise RelationExists(name)
+        if any(sign in name for sign in _OWN_SIGNS) or name.lower().endswith(_OWN_ENDS):
+            raise NotSupported(
+                f'the name "{name}"',
+                f"choose one without {' '.join(_OWN_SIGNS)} that does not end in"
+                f" {', '.join(_OWN_ENDS)}",
+            )
+        return False
+
     def _view_definition(self, statement: s.CreateView) -> ViewDefinition:
+        if statement.or_replace:
+            raise NotSupported("OR REPLACE", "drop the view, then create it")
         if statement.emit is not None and statement.emit.kind not in _IMPLIED_EMIT:
             raise NotSupported(f"EMIT {statement.emit.kind.value}", "leave the clause out")
         if statement.lateness is not None:
-            raise NotSupported("ALLOW LATENESS")
+            raise NotSupported("ALLOW LATENESS", "leave the clause out")
         if statement.late_data_to is not None:
-            raise NotSupported("LATE DATA TO")
+            raise NotSupported("LATE DATA TO", "leave the clause out")
         return ViewDefinition(
             statement.name, statement.query, _policy(statement.options), statement.text
         )
@@ -124,6 +164,7 @@ class Statements:
         if isinstance(target, str):
             lines = explain_view(catalog.programs[self._view(target)], catalog.relations)
         elif isinstance(target, s.CreateView):
+            self._is_there(target.name, if_not_exists=False)
             program = catalog.compile(self._view_definition(target))
             lines = explain_view(program, Relations())
         elif isinstance(target, s.ExplainDag):
@@ -154,11 +195,14 @@ class Statements:
         return self._table(["column", "type"], list(zip(shape.columns, shape.types, strict=True)))
 
     def _show(self, statement: s.Show) -> Any:
-        catalog = self._engine.catalog
+        catalog, paused = self._engine.catalog, self._engine.paused
         match statement.what:
             case s.ShowKind.VIEWS:
-                rows = [(name, each.strategy.value) for name, each in catalog.programs.items()]
-                return self._table(["name", "strategy"], rows)
+                rows = [
+                    (name, each.strategy.value, "paused" if name in paused else "running")
+                    for name, each in catalog.programs.items()
+                ]
+                return self._table(["name", "strategy", "state"], rows)
             case s.ShowKind.TABLES | s.ShowKind.SOURCES:
                 wanted = statement.what is s.ShowKind.SOURCES
                 tables = [
@@ -174,6 +218,14 @@ class Statements:
                 return self._table(["statement"], [(catalog.definitions[name].sql,)])
             case _:
                 raise NotSupported(f"SHOW {statement.what.value}")
+
+
+def _refuse_own_columns(names: Iterable[str]) -> None:
+    for name in names:
+        if name.startswith(_OWN_START):
+            raise NotSupported(
+                f'the column "{name}"', f"choose a name without {_OWN_START} in front"
+            )
 
 
 _POLICY = "refresh_policy"

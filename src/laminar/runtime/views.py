@@ -53,7 +53,7 @@ def define_view(
     for function, _ in forbidden_functions(sql):
         raise NonDeterministic(function, name)
     reads = tuple(_known(each, shapes).name for each in relations_of(sql))
-    output = analyse(sql, typer, shapes)
+    output = analyse(sql, typer, {each.lower(): shapes[each.lower()] for each in reads})
     shape = _shape(name, output)
     typer.declare(shape)
     if policy is RefreshPolicy.FULL:
@@ -107,7 +107,7 @@ def explain_refusal(error: PySparkException, shapes: Mapping[str, Shape]) -> Lam
         column = unresolved.group(2) or unresolved.group(1)
         known = {name for shape in shapes.values() for name in shape.columns}
         return UnknownColumn(column, sorted(known))
-    return InvalidQuery("Spark cannot run this query", message)
+    return InvalidQuery("this query cannot run", message)
 
 
 def first_sentence(error: BaseException) -> str:

@@ -102,7 +102,7 @@ def _type(cursor: Cursor) -> str:
     start, depth = cursor.at, 0
     while not cursor.done():
         token = cursor.peek()
-        if depth == 0 and (token.upper in (",", ")") or token.upper in _AFTER_TYPE):
+        if depth == 0 and (token.upper in (",", ")", ">") or token.upper in _AFTER_TYPE):
             break
         depth += (token.upper in ("<", "(")) - (token.upper in (">", ")"))
         cursor.next()
@@ -122,17 +122,16 @@ def _type(cursor: Cursor) -> str:
 
 def _in_words_of_spark(cursor: Cursor, start: int) -> str:
     """Return the type's text; a bare VARCHAR, which Spark would refuse, becomes STRING."""
-    kept, at = [], cursor.tokens[start].start
-    for place in range(start, cursor.at):
-        token, follows = cursor.tokens[place], cursor.tokens[place + 1]
-        is_field = place + 1 < cursor.at and (
-            follows.kind is not Kind.SYMBOL or follows.text == ":"
-        )
-        is_sized = follows.is_symbol("(")
-        if token.is_word(*_TEXT_OF_ANY_LENGTH) and not is_field and not is_sized:
+    inside = Cursor(cursor.text, cursor.tokens[: cursor.at])
+    inside.at = start
+    kept, at = [], inside.peek().start
+    while not inside.done():
+        token, follows = inside.next(), inside.peek()
+        is_field = follows.kind in (Kind.WORD, Kind.QUOTED) or follows.is_symbol(":")
+        if token.is_word(*_TEXT_OF_ANY_LENGTH) and not is_field and not follows.is_symbol("("):
             kept += [cursor.text[at : token.start], "STRING"]
             at = token.end
-    return "".join([*kept, cursor.text[at : cursor.tokens[cursor.at - 1].end]])
+    return "".join([*kept, cursor.text[at : inside.peek().end]])
 
 
 def _primary_key(cursor: Cursor, declared: Declared) -> None:

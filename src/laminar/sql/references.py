@@ -38,7 +38,7 @@ def _tree(query: str) -> exp.Expr:
     except SqlglotError as error:
         raise _explained(query, error) from None
     tree = trees[0] if len(trees) == 1 else None
-    if not isinstance(tree, exp.Query) or tree.find(exp.Command) is not None:
+    if not isinstance(tree, exp.Query | exp.Values) or tree.find(exp.Command) is not None:
         raise SqlSyntaxError("this is not a query", hint="write SELECT ...").at(query, 0)
     return tree
 
@@ -86,7 +86,7 @@ def _tables(root: exp.Expr) -> Iterator[exp.Table]:
     while stack:
         node, visible = stack.pop()
         if isinstance(node, exp.Table):
-            if isinstance(node.this, exp.Anonymous):
+            if not isinstance(node.this, exp.Identifier):
                 _refuse_hidden(node.this)
             elif node.args.get("db") or node.name.casefold() not in visible:
                 yield node
@@ -113,10 +113,10 @@ def _name_of(table: exp.Table) -> str:
     return joined([part.name for part in table.parts])
 
 
-def _refuse_hidden(call: exp.Anonymous) -> None:
+def _refuse_hidden(call: exp.Expr) -> None:
     """Refuse tables that are named by something else than their name: they would be missed."""
-    inner = [call, *call.find_all(exp.Anonymous)]
-    if any(str(each.this).upper() in ("IDENTIFIER", "TABLE") for each in inner):
+    names = {str(each.this).upper() for each in call.find_all(exp.Anonymous)}
+    if names & {"IDENTIFIER", "TABLE"}:
         raise NotSupported("a table as an argument of a function", "read it in FROM by its name")
 
 

@@ -1,0 +1,7 @@
+"""The truth, for tests: a view equals its query run over the rows that are there now."""
+
+from laminar.testing.bags import assert_same_bag, difference
+from laminar.testing.live import LiveRows
+from laminar.testing.oracle import Oracle
+
+__all__ = ["LiveRows", "Oracle", "assert_same_bag", "difference"]

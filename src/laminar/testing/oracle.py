@@ -1,0 +1,165 @@
+"""Compare every view with its query, run in full over the live rows of the tables.
+
+The truth never reads what Laminar maintains. Tables are a plain Python bag of rows; a view that
+another view reads is its own recomputed rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from laminar.delta.program import Strategy
+from laminar.runtime.definitions import ViewDefinition
+from laminar.sql import rewrite_windows
+from laminar.store import SegmentStore
+from laminar.testing.bags import Row, assert_same_bag
+from laminar.testing.live import LiveRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from laminar.session import Database
+
+# Tiny queries, each run once: compiling them and shuffling wide costs more than they do.
+_SETTINGS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+
+_TOGETHER = 8
+"""How many queries run as one job: a job has its price, and so has a wide union."""
+
+
+def _quick_session(spark: SparkSession) -> SparkSession:
+    session = spark.newSession()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
+class Oracle:
+    """Feeds a database and a plain model the same changes, and compares the two.
+
+    Args:
+        db: tables and views are defined on it as usual; only rows go through the oracle.
+        spark: runs the recomputation in a session of its own.
+        may_be_full: views for which the strategy `full` is no failure.
+    """
+
+    def __init__(
+        self, db: Database, spark: SparkSession, may_be_full: frozenset[str] = frozenset()
+    ) -> None:
+        self.db = db
+        self.may_be_full = may_be_full
+        self.tables: dict[str, LiveRows] = {}
+        self._session = _quick_session(spark)
+        self._reading = _quick_session(spark)
+        self._store = SegmentStore(db.path, self._reading)
+
+    def table(self, name: str, ddl: str) -> LiveRows:
+        """Create a table in the database and in the model."""
+        self.db.execute(f"CREATE TABLE {name} ({ddl})")
+        return self.tables.setdefault(name, LiveRows())
+
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        """Add rows to both."""
+        if rows:
+            self.db.insert(table, list(rows))
+            self.tables[table].insert(rows)
+
+    def delete(self, table: str, rows: Sequence[Row]) -> None:
+        """Take rows from both."""
+        if rows:
+            self.db.delete(table, list(rows))
+            self.tables[table].delete(rows)
+
+    def step(self) -> None:
+        """Run one epoch and compare."""
+        self.db.step()
+        self.check()
+
+    def check(self) -> None:
+        """Fail with everything that is wrong, by name of table or view."""
+        wrong = [f"{name}: {problem}" for name, problem in self.problems()]
+        if wrong:
+            raise AssertionError("\n".join(wrong))
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield what differs from the truth now."""
+        for name, live in self.tables.items():
+            self._bind(name, live.rows)
+            yield from _differences(name, self._stored([name])[name], live.rows)
+        for level in self._levels():
+            yield from self._fallbacks(level)
+            for at in range(0, len(level), _TOGETHER):
+                yield from self._compare(level[at : at + _TOGETHER])
+
+    def _levels(self) -> list[list[str]]:
+        """Views by the length of their longest path to a table: a level reads those before."""
+        programs = self.db.engine.catalog.programs
+        depth: dict[str, int] = {}
+        for name in self.db.engine.catalog.registry.topo_order():
+            depth[name] = 1 + max((depth.get(each, 0) for each in programs[name].sources()), default=0)
+        return [
+            [name for name in depth if depth[name] == level]
+            for level in sorted(set(depth.values()))
+        ]
+
+    def _fallbacks(self, names: list[str]) -> Iterator[tuple[str, str]]:
+        for name in names:
+            strategy = self.db.engine.catalog.programs[name].strategy
+            if strategy is Strategy.FULL and name not in self.may_be_full:
+                yield name, "fell back to full"
+
+    def _compare(self, names: list[str]) -> Iterator[tuple[str, str]]:
+        queries = {name: self._query(name) for name in names}
+        truths = self._collect({name: self._session.sql(text) for name, text in queries.items()})
+        stored = self._stored(names)
+        for name, truth in truths.items():
+            if self.db.engine.catalog.registry.all_dependents(name):
+                self._bind(name, truth)
+            yield from _differences(name, stored[name], truth)
+
+    def _query(self, view: str) -> str:
+        definition = self.db.engine.catalog.definitions[view]
+        assert isinstance(definition, ViewDefinition)
+        return rewrite_windows(definition.query)
+
+    def _bind(self, name: str, rows: list[Row]) -> None:
+        shape = self.db.engine.catalog.shape(name)
+        frame = self._session.createDataFrame(rows, shape.ddl)
+        frame.createOrReplaceTempView(f"`{name}`")
+
+    def _stored(self, names: list[str]) -> dict[str, list[Row]]:
+        """Read relations of the database as its own queries do, in a session for tiny reads."""
+        _, faces = self.db.engine.faces_at(self._reading, self._store)
+        return self._collect({name: faces.content(name) for name in names})
+
+    def _collect(self, frames: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
+        """Run several queries as one: each has a column of its own in a union of all."""
+        parts = []
+        for place, frame in enumerate(frames.values()):
+            row = F.struct(*(frame[f"`{name}`"] for name in frame.columns))
+            parts.append(frame.select(F.lit(place).alias("of"), row.alias(f"r{place}")))
+        united = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+        found: dict[str, list[Row]] = {name: [] for name in frames}
+        names = list(frames)
+        for row in united.collect():
+            found[names[row["of"]]].append(tuple(row[f"r{row['of']}"]))
+        return found
+
+
+def _differences(name: str, stored: list[Row], truth: list[Row]) -> Iterator[tuple[str, str]]:
+    try:
+        assert_same_bag(stored, truth)
+    except AssertionError as error:
+        yield name, str(error)
