@@ -135,6 +135,9 @@ if TYPE_CHECKING:
         Metrics,
         NodeMetrics,
     )
+    from laminar.runtime.operators import (
+        OperatorContext,
+    )
     from laminar.runtime.report import (
         EpochReport,
         ViewReport,
@@ -254,6 +257,7 @@ _HOMES: dict[str, str] = {
     "source_connectors": "laminar.connectors",
     "Metrics": "laminar.runtime.metrics",
     "NodeMetrics": "laminar.runtime.metrics",
+    "OperatorContext": "laminar.runtime.operators",
     "EpochReport": "laminar.runtime.report",
     "ViewReport": "laminar.runtime.report",
     "RefreshPolicy": "laminar.runtime.views",
@@ -328,6 +332,7 @@ __all__ = [
     "NotSupported",
     "Offset",
     "Operator",
+    "OperatorContext",
     "OperatorError",
     "OperatorNotFound",
     "PartitionedWatermark",

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
-from laminar.runtime.views import explain_refusal
+from laminar.runtime.views import SPARK_FAILS, explain_refusal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +80,7 @@ class Result:
     def _run(self, form: Callable[[], _T]) -> _T:
         try:
             return form()
-        except PySparkException as error:
+        except SPARK_FAILS as error:
             raise explain_refusal(error, self._shapes) from None
 
 

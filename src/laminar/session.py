@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.errors import DatabaseClosed, NotSupported, SqlSyntaxError, StoreUnwritable
 from laminar.result import Result
@@ -21,7 +21,7 @@ from laminar.runtime.programs import attach
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
-from laminar.runtime.views import explain_refusal
+from laminar.runtime.views import SPARK_FAILS, explain_refusal
 from laminar.sql import Query, parse_script, parse_statement, relations_of, rewrite_windows
 from laminar.store import SegmentStore
 
@@ -115,13 +115,16 @@ class Database:
                 faces.content(name).createOrReplaceTempView(f"`{name}`")
             try:
                 return Result(self._reading.sql(text), epoch, shapes)
-            except PySparkException as error:
+            except SPARK_FAILS as error:
                 raise explain_refusal(error, shapes) from None
 
     def _listing(self, columns: list[str], rows: list[tuple[str, ...]]) -> Result:
         """Return rows that the engine itself knows as a result."""
-        schema = ", ".join(f"`{name}` STRING" for name in columns)
-        return Result(self._reading.createDataFrame(rows, schema), self.engine.manifest.epoch)
+        data = {
+            name: pa.array([row[at] for row in rows], pa.string())
+            for at, name in enumerate(columns)
+        }
+        return Result(self._reading.createDataFrame(pa.table(data)), self.engine.manifest.epoch)
 
     def run(self, dag: StreamingDag) -> None:
         """Make a DAG that was built in Python part of this database."""

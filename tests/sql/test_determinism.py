@@ -40,6 +40,7 @@ ALLOWED = [
     "SELECT t.now, `uuid`, 'rand()', user FROM t -- now()",
     "SELECT a AS current_date FROM t",
     "SELECT t.current_date FROM t",
+    "SELECT session_user.a FROM t AS session_user",
     "SELECT unix_timestamp(ts) FROM t",
     "SELECT randomize(a), my_uuid(b) FROM t",
     "WITH now (a) AS (SELECT 1) SELECT * FROM now",

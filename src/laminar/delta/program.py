@@ -132,4 +132,3 @@ class Program:
         own = {each.shape.name for each in self.relations}
         names = (name for each in self.relations for name in each.reads if name not in own)
         return tuple(dict.fromkeys(names))
-

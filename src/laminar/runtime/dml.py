@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 
 from laminar.delta.change import Version, bag, columns, consolidate, quote
 from laminar.errors import (
@@ -29,7 +28,7 @@ from laminar.errors import (
 from laminar.model.trace import WEIGHT
 from laminar.runtime.definitions import TableDefinition
 from laminar.runtime.rows import to_arrow
-from laminar.runtime.views import explain_refusal
+from laminar.runtime.views import SPARK_FAILS, explain_refusal
 from laminar.sql import relations_of
 from laminar.store import SegmentStore
 from laminar.store.collect import collect
@@ -88,7 +87,7 @@ class Dml:
         try:
             given = frame.toDF(*[f"v{place}" for place in range(len(frame.columns))])
             data = _collected(given.selectExpr(*items))
-        except PySparkException as error:
+        except SPARK_FAILS as error:
             raise explain_refusal(error, {}) from None
         _refuse_nulls(definition, data)
         return self._push(definition, data, 1)
@@ -116,10 +115,8 @@ class Dml:
         query = f"SELECT {pairs} FROM {quote(definition.name)}{_where(condition)}"
         with self._changing:
             both = self._current(definition, query, then="SELECT INLINE(__pair) FROM ({})")
-            _refuse_nulls(definition, both)
-            if both.num_rows:
-                self._engine.pending.append(definition.name, both)
-        return int(both.num_rows) // 2
+            _refuse_nulls(definition, both.filter(pc.greater(both.column(WEIGHT), 0)))
+            return self._append(definition, both) // 2
 
     def _table(self, name: str) -> TableDefinition:
         found = self._engine.catalog.definitions[self._engine.catalog.resolve(name)]
@@ -143,7 +140,7 @@ class Dml:
         if hasattr(rows, "sparkSession"):
             try:
                 rows = _collected(rows)
-            except PySparkException as error:
+            except SPARK_FAILS as error:
                 raise explain_refusal(error, {}) from None
         return to_arrow(rows, self._schema(definition), definition.name)
 
@@ -158,13 +155,15 @@ class Dml:
         return self._schemas[key]
 
     def _push(self, definition: TableDefinition, data: pa.Table, weight: int) -> int:
-        if data.num_rows == 0:
-            return 0
         weights = pa.array([weight], pa.int64()).take(pa.array([0] * data.num_rows, pa.int32()))
-        data = pa.table(
-            {**{name: data.column(name) for name in data.column_names}, WEIGHT: weights}
-        )
-        self._engine.pending.append(definition.name, data)
+        return self._append(definition, data.append_column(WEIGHT, weights))
+
+    def _append(self, definition: TableDefinition, data: pa.Table) -> int:
+        """Make weighted rows pending; all batches of a table have one and the same schema."""
+        if data.num_rows:
+            fields = [pa.field(each.name, each.type) for each in self._schema(definition)]
+            schema = pa.schema([*fields, pa.field(WEIGHT, pa.int64())])
+            self._engine.pending.append(definition.name, data.select(schema.names).cast(schema))
         return int(data.num_rows)
 
     def _weighted(self, definition: TableDefinition) -> str:
@@ -200,7 +199,7 @@ class Dml:
             try:
                 self._session.sql(rows).createOrReplaceTempView(quote(definition.name))
                 return _collected(self._session.sql(then.format(query)))
-            except PySparkException as error:
+            except SPARK_FAILS as error:
                 raise explain_refusal(error, shapes) from None
 
     def _require_present(self, definition: TableDefinition, data: pa.Table) -> None:

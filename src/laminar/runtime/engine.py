@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source, close
 from laminar.dag import DagNode
-from laminar.delta.change import Version
 from laminar.delta.program import Merged, Program, Recomputed
 from laminar.errors import ConnectorError, DuplicateName, HasDependents, OperatorNotFound
 from laminar.model.trace import WEIGHT, Manifest, Trace
@@ -30,12 +29,13 @@ from laminar.runtime.definitions import (
 )
 from laminar.runtime.executor import DagExecutor, Delta, named_error
 from laminar.runtime.faces import Faces, Moment
-from laminar.runtime.ingest import Ingest, Range, pending_ranges
+from laminar.runtime.ingest import Ingest, Prefetch, Range, pending_ranges
 from laminar.runtime.maintain import Maintainer
 from laminar.runtime.operators import restore, snapshots
 from laminar.runtime.programs import OBJECT, Sink, applied
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport, ViewReport
+from laminar.runtime.shared_pass import plan_passes
 from laminar.runtime.spark import own_session
 from laminar.runtime.typer import SparkTyper
 from laminar.runtime.views import first_sentence
@@ -67,8 +67,11 @@ class Engine:
         self.executor: DagExecutor | None = None
         self.operators: dict[str, Any] = {}
         self.sinks: list[Sink] = []
+        self._sizes: dict[str, int] = {}  # partial rows that each aggregate made last
         self.manifest = self._manifests.latest() or _empty()
         self.pending = PendingLog(root, _committed(self.manifest))
+        self._reader = Ingest(self._work, self.store, self.pending, self.sources)
+        self._prefetch = Prefetch(self._reader)
         self._compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
         sweep(root, self._manifests.live_files())
         self._reopen()
@@ -275,7 +278,9 @@ class Engine:
         with self._lock:
             self._require_attached()
             tables = self._tables()
-            taken = pending_ranges(tables, self.sources, self.manifest.offsets, self.pending)
+            taken = pending_ranges(
+                tables, self.sources, self.manifest.offsets, self.pending, self._prefetch
+            )
             return self._epoch(taken) if taken else None
 
     def _require_attached(self) -> None:
@@ -300,7 +305,7 @@ class Engine:
         rows_in = self._ingest(taken, moments, epoch)
         faces = Faces(self._work, self.store, self.catalog.relations, moments)
         maintainer = Maintainer(faces, self.store, epoch, self._run_full)
-        task = EpochTask(self.catalog, faces, maintainer, self._held())
+        task = EpochTask(self.catalog, faces, maintainer, self._held(), self._sizes)
         changed = {
             each.table: Delta(each.table, moments[each.table].changed_rows)
             for each in taken
@@ -311,7 +316,13 @@ class Engine:
         except Exception:
             discard(self.root, (f for m in moments.values() for s in m.delta for f in s.files))
             restore(self.operators, self.manifest.state.get("operators", {}))
+            self._prefetch.forget()
             raise
+        self._sizes = {
+            name.removesuffix(partial_trace("")): moment.changed_rows
+            for name, moment in moments.items()
+            if moment.delta and name.endswith(partial_trace(""))
+        }
         for name, moment in moments.items():
             if moment.delta:
                 traces[name] = Trace(moment.schema, (*moment.before, *moment.delta))
@@ -330,7 +341,7 @@ class Engine:
         for sink in self.sinks:
             if faces.state(sink.relation).changed:
                 try:
-                    sink.write(epoch, faces.frame(sink.relation, Version.DELTA))
+                    sink.write(epoch, faces.consolidated_delta(sink.relation))
                 except Exception as error:
                     raise ConnectorError(sink.name, first_sentence(error)) from error
 
@@ -352,14 +363,19 @@ class Engine:
         return self.executor
 
     def _ingest(self, taken: list[Range], moments: dict[str, Moment], epoch: int) -> int:
-        reader = Ingest(self._work, self.store, self.pending, self.sources)
         tables = self._tables()
         rows = 0
         for each in taken:
-            segment = reader.read(each, tables[each.table], epoch)
+            done, segment = self._prefetch.take(each, epoch)
+            if not done:
+                segment = self._reader.read(each, tables[each.table], epoch)
             if segment is not None:
                 moments[each.table] = replace(moments[each.table], delta=(segment,))
                 rows += segment.rows
+        for each in taken:
+            if each.table in self.sources:
+                source = self.sources[each.table]
+                self._prefetch.start(tables[each.table], source, each.end, epoch + 1)
         return rows
 
     def _moments(self, traces: Mapping[str, Trace]) -> dict[str, Moment]:
@@ -417,6 +433,7 @@ class Engine:
         with self._lock:
             if self.executor is not None:
                 self.executor.close()
+            self._prefetch.close()
             self._compactor.close()
             for source in self.sources.values():
                 close(source)
@@ -429,13 +446,29 @@ class EpochTask:
     """The work of one epoch at each node."""
 
     def __init__(
-        self, catalog: Catalog, faces: Faces, maintainer: Maintainer, held: frozenset[str]
+        self,
+        catalog: Catalog,
+        faces: Faces,
+        maintainer: Maintainer,
+        held: frozenset[str],
+        sizes: dict[str, int],
     ) -> None:
+        self._sizes = sizes
         self._held = held
         self._catalog = catalog
         self._faces = faces
         self._maintainer = maintainer
         self.reports: dict[str, ViewReport] = {}
+
+    def prepare(self, nodes: list[DagNode]) -> None:
+        """Let aggregates over the same rows share a pass."""
+        running = [
+            self._catalog.programs[node.name] for node in nodes if node.name not in self._held
+        ]
+        first = [program.relations[0] for program in running]
+        members = [each for each in first if isinstance(each, Merged)]
+        if len(members) > 1:
+            self._maintainer.shared |= plan_passes(members, self._faces, self._sizes)
 
     def run(self, node: DagNode, _inputs: list[Delta]) -> Delta | None:
         """Bring the relations of a view up to date, in order."""

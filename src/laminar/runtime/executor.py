@@ -31,6 +31,10 @@ class Delta:
 class NodeTask(Protocol):
     """The work of an epoch, node by node."""
 
+    def prepare(self, nodes: list[DagNode]) -> None:
+        """See which nodes are about to run side by side."""
+        ...
+
     def run(self, node: DagNode, _inputs: list[Delta], /) -> Delta | None:
         """Bring a node up to date; None if it did not change."""
         ...
@@ -88,14 +92,18 @@ class DagExecutor:
         sources: Mapping[str, Delta],
         inbox: dict[NodeId, list[tuple[NodeId, Delta]]],
     ) -> None:
-        running: list[tuple[DagNode, Future[Delta | None]]] = []
+        due: list[DagNode] = []
         for node_id in wave:
             node = self.dag.nodes[node_id]
             if node.name in sources:
                 self._route(task, node, sources[node.name], inbox)
             elif node_id in inbox:
-                deltas = [delta for _, delta in inbox[node_id]]
-                running.append((node, self._pool.submit(self._run_node, task, node, deltas)))
+                due.append(node)
+        task.prepare(due)
+        running: list[tuple[DagNode, Future[Delta | None]]] = []
+        for node in due:
+            deltas = [delta for _, delta in inbox[node.id]]
+            running.append((node, self._pool.submit(self._run_node, task, node, deltas)))
         # Every node of the wave ends before any error is raised: none may write behind our back.
         results = [(node, future, future.exception()) for node, future in running]
         for node, _, error in results:

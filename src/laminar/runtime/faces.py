@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from laminar.delta.change import State, Version, bag, quote, table
+from laminar.delta.change import State, Version, bag, consolidate, quote, table
 from laminar.delta.merge import content
 from laminar.delta.program import Mapped, Merged
 from laminar.delta.render import change
@@ -193,6 +193,22 @@ class Faces:
         face = table(name, Version.DELTA)
         rows = signed_rows(face, relation.shape.columns, self.state(name), sign)
         return self.run(rows, (name,))
+
+    def consolidated_delta(self, name: str) -> DataFrame:
+        """Return a delta in which a row that came and went within the epoch does not show."""
+        if self.state(name).insert_only:
+            return self.frame(name, Version.DELTA)
+        names = self.relations.by_name[name].shape.columns
+        face = table(name, Version.DELTA)
+        return self.run(consolidate(f"SELECT * FROM {face}", names), (name,))
+
+    def delta_rows(self, name: str) -> int:
+        """Return how many rows an epoch's delta stands on."""
+        relation = self.relations.by_name[name]
+        if name in self.relations.fused:
+            return sum(self.delta_rows(each) for each in relation.reads)
+        moment = self.moments.get(name) or self.moments[partial_trace(name)]
+        return moment.changed_rows
 
     def share(self, name: str) -> None:
         """Compute a fused relation's delta once and keep it for all its readers."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -32,13 +33,15 @@ def pending_ranges(
     sources: Mapping[str, Source],
     offsets: Mapping[str, Any],
     pending: PendingLog,
+    ahead: Prefetch,
 ) -> list[Range]:
     """Return what is there to be taken; empty if all tables are idle."""
     found: list[Range] = []
     for name in tables:
         start = offsets.get(name)
         if name in sources:
-            end = sources[name].latest_offset(start)
+            ready = ahead.range_after(name, start)
+            end = ready.end if ready is not None else sources[name].latest_offset(start)
             if end is not None:
                 found.append(Range(name, start, end))
         else:
@@ -89,3 +92,57 @@ def _concat(tables: list[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+
+class Prefetch:
+    """Reads what a source has next while an epoch runs; the next epoch finds it done.
+
+    At most one batch per source is read ahead. Its files mean nothing until a manifest names
+    them, so one that is never used is only debris.
+    """
+
+    def __init__(self, ingest: Ingest) -> None:
+        self._ingest = ingest
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-ingest")
+        self._ahead: dict[str, tuple[Any, Future[tuple[Range, Segment | None] | None]]] = {}
+
+    def start(self, definition: TableDefinition, source: Source, start: Any, epoch: int) -> None:
+        """Begin to read the range after `start`."""
+
+        def read() -> tuple[Range, Segment | None] | None:
+            end = source.latest_offset(start)
+            if end is None:
+                return None
+            taken = Range(definition.name, start, end)
+            return taken, self._ingest.read(taken, definition, epoch)
+
+        self._ahead[definition.name] = (start, self._pool.submit(read))
+
+    def range_after(self, table: str, start: Any) -> Range | None:
+        """Return the range that was read ahead from here, if there is one."""
+        begun, future = self._ahead.get(table, (None, None))
+        if future is None or begun != start:
+            return None
+        try:
+            found = future.result()
+        except Exception:
+            del self._ahead[table]  # the next epoch tries anew: the cause may be mended by then
+            raise
+        return found[0] if found is not None else None
+
+    def take(self, taken: Range, epoch: int) -> tuple[bool, Segment | None]:
+        """Hand over a segment that was read ahead; say whether there was one."""
+        begun, future = self._ahead.pop(taken.table, (None, None))
+        found = future.result() if future is not None and begun == taken.start else None
+        if found is None or found[0] != taken:
+            return False, None
+        segment = found[1]
+        return True, segment and replace(segment, lo=epoch, hi=epoch)
+
+    def forget(self) -> None:
+        """Drop all that was read ahead, after an epoch that failed."""
+        self._ahead.clear()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._pool.shutdown(wait=True)

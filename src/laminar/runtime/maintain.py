@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from laminar.delta.change import Change, Version, consolidate, table
@@ -27,6 +27,7 @@ from laminar.plan.nodes import Join, KeyedJoin, Node, children
 from laminar.runtime.faces import Faces, named
 from laminar.runtime.operators import apply
 from laminar.runtime.relations import partial_trace
+from laminar.runtime.shared_pass import SharedPass
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -34,15 +35,6 @@ if TYPE_CHECKING:
 
 FullRunner = Callable[[Recomputed, str, Faces], "DataFrame"]
 """Runs a user's query over plain rows under the user's own names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement to run, and the trace its rows go to."""
-
-    trace: str
-    sql: str
-    reads: tuple[str, ...]
 
 
 class Maintainer:
@@ -53,8 +45,8 @@ class Maintainer:
         self._store = store
         self._epoch = epoch
         self._full = full
-        self._ratios: dict[str, float] = {}
         self._lock = threading.Lock()
+        self.shared: dict[str, SharedPass] = {}
 
     def maintain(self, relation: Maintained) -> int:
         """Bring one relation up to date; return how many delta rows were stored."""
@@ -116,11 +108,7 @@ class Maintainer:
         partial = partial_trace(name)
         before = table(partial, Version.BEFORE) if self._faces.moments[partial].before else None
         if found.delta is not None:
-            if needs_reset(relation, found):
-                sql = reset(relation, found, before)
-            else:
-                sql = accumulate(relation, found)
-            self._append(partial, self._faces.run(sql, (*relation.reads, name)), relation)
+            self._accumulate(relation, found, before)
         moment = self._faces.moments[partial]
         is_first = name in self._faces.first
         if name not in self._faces.relations.finished:
@@ -135,6 +123,21 @@ class Maintainer:
             first=is_first,
         )
         return self._store_rows(name, sql, relation, extra=(name,))
+
+    def _accumulate(self, relation: Merged, found: Change, before: str | None) -> None:
+        name = relation.shape.name
+        partial = partial_trace(name)
+        if name in self.shared:
+            rows = self.shared[name].partial_rows(relation)
+            segment = self._store.write_arrow(partial, self._epoch, rows)
+            if segment is not None:
+                self._add(partial, segment)
+            return
+        if needs_reset(relation, found):
+            sql = reset(relation, found, before)
+        else:
+            sql = accumulate(relation, found)
+        self._append(partial, self._faces.run(sql, (*relation.reads, name)), relation)
 
     def _recomputed(self, relation: Recomputed) -> int:
         name = relation.shape.name
@@ -162,16 +165,8 @@ class Maintainer:
 
     def _expected(self, relation: Maintained) -> int:
         """Guess the rows of a result, to choose how it travels; joins may multiply."""
-        rows = sum(self._rows_in(name) for name in relation.reads)
+        rows = sum(self._faces.delta_rows(name) for name in relation.reads)
         return rows * (4 if _multiplies(relation) else 1)
-
-    def _rows_in(self, name: str) -> int:
-        moments = self._faces.moments
-        if name in self._faces.relations.fused:
-            inner = self._faces.relations.by_name[name]
-            return sum(self._rows_in(each) for each in inner.reads)
-        moment = moments.get(name) or moments[partial_trace(name)]
-        return moment.changed_rows
 
 
 def _multiplies(relation: Maintained) -> bool:

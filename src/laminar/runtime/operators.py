@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from laminar.dag import StatefulOperator
-from laminar.delta.change import State, Version, bag, quote
+from laminar.delta.change import State, bag, quote
 from laminar.delta.program import Applied
 from laminar.errors import InvalidOperator, SchemaMismatch
 from laminar.model.trace import WEIGHT
@@ -32,7 +32,7 @@ class OperatorContext:
 def apply(relation: Applied, faces: Faces, session: SparkSession, epoch: int) -> DataFrame:
     """Run an operator on the deltas of its inputs."""
     if hasattr(relation.operator, "process"):
-        deltas = {name: faces.frame(name, Version.DELTA) for name in relation.reads}
+        deltas = {name: faces.consolidated_delta(name) for name in relation.reads}
         given = next(iter(deltas.values())) if len(deltas) == 1 else deltas
         made = relation.operator.process(given, OperatorContext(epoch, session, deltas))
         return checked(relation, made, weighted=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from laminar.errors import SqlError
@@ -43,6 +44,6 @@ def _words(error: SqlError) -> Iterator[str]:
         found = getattr(error, field, None)
         if isinstance(found, str):
             yield found
-    what = getattr(error, "what", None)
-    if isinstance(what, str) and what:
-        yield what.split()[0]
+    what = getattr(error, "what", "")
+    yield from re.findall(r'"([^"]+)"', what)
+    yield from what.split()[:1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from laminar.delta.change import Version
@@ -19,7 +19,7 @@ from laminar.runtime.engine import Engine
 from laminar.runtime.explain import explain_dag, explain_view
 from laminar.runtime.places import placed
 from laminar.runtime.relations import Relations
-from laminar.runtime.views import RefreshPolicy
+from laminar.runtime.views import RefreshPolicy, refuse_own_columns
 from laminar.sql import statements as s
 
 Asked = Callable[..., Any]
@@ -40,7 +40,6 @@ _NOT_YET: dict[type[s.Statement], str] = {
 
 _OWN_SIGNS = "#!.`"
 _OWN_ENDS = tuple(f"__{version.value}" for version in Version)
-_OWN_START = "__"
 
 
 class Statements:
@@ -83,7 +82,7 @@ class Statements:
             raise NotSupported("PRIMARY KEY", "leave it out; a table is a bag of rows")
         if statement.watermark is not None:
             raise NotSupported("WATERMARK FOR", "leave it out")
-        _refuse_own_columns([column.name for column in statement.columns])
+        refuse_own_columns([column.name for column in statement.columns])
         options = dict(statement.options)
         connector = options.pop("connector", None)
         if connector is None and options:
@@ -218,14 +217,6 @@ class Statements:
                 return self._table(["statement"], [(catalog.definitions[name].sql,)])
             case _:
                 raise NotSupported(f"SHOW {statement.what.value}")
-
-
-def _refuse_own_columns(names: Iterable[str]) -> None:
-    for name in names:
-        if name.startswith(_OWN_START):
-            raise NotSupported(
-                f'the column "{name}"', f"choose a name without {_OWN_START} in front"
-            )
 
 
 _POLICY = "refresh_policy"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from laminar.delta.compile import compile_full, compile_query
@@ -17,6 +18,7 @@ from laminar.errors import (
     LaminarError,
     NonDeterministic,
     NotIncremental,
+    NotSupported,
     UnknownColumn,
     UnknownRelation,
 )
@@ -88,7 +90,16 @@ def _shape(name: str, output: list[tuple[str, str]]) -> Shape:
     twice = sorted({column for column in names if names.count(column) > 1})
     if twice:
         raise AmbiguousColumns(twice)
+    refuse_own_columns(names)
     return Shape(name, tuple(column for column, _ in output), tuple(kind for _, kind in output))
+
+
+def refuse_own_columns(names: Iterable[str]) -> None:
+    """Raise if a column is called like one of those that carry weights and accumulators."""
+    for name in names:
+        if name.startswith("__"):
+            hint = "choose a name that does not start with two underscores"
+            raise NotSupported(f'the column "{name}"', hint)
 
 
 def analyse(sql: str, typer: SparkTyper, shapes: Mapping[str, Shape]) -> list[tuple[str, str]]:
@@ -99,8 +110,12 @@ def analyse(sql: str, typer: SparkTyper, shapes: Mapping[str, Shape]) -> list[tu
         raise explain_refusal(error, shapes) from None
 
 
-def explain_refusal(error: PySparkException, shapes: Mapping[str, Shape]) -> LaminarError:
-    """Turn an analyzer's refusal into an error that suggests what to do."""
+SPARK_FAILS = (PySparkException, Py4JJavaError)
+"""What Spark raises; the second where PySpark does not translate."""
+
+
+def explain_refusal(error: BaseException, shapes: Mapping[str, Shape]) -> LaminarError:
+    """Turn a refusal of Spark's into an error that suggests what to do."""
     message = first_sentence(error)
     unresolved = re.search(r"\[UNRESOLVED_COLUMN[^\]]*\].*?name `([^`]+)`(?:\.`([^`]+)`)?", message)
     if unresolved:
@@ -112,4 +127,14 @@ def explain_refusal(error: PySparkException, shapes: Mapping[str, Shape]) -> Lam
 
 def first_sentence(error: BaseException) -> str:
     """Return what an error says, without the plan and the stack below it."""
-    return str(error).split("\n")[0].split(" SQLSTATE")[0].strip()
+    return _message(error).split("\n")[0].split(" SQLSTATE")[0].strip()
+
+
+def _message(error: BaseException) -> str:
+    """Return what an error says; one that Java raised is asked for its cause."""
+    if not isinstance(error, Py4JJavaError):
+        return str(error)
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(cause.getMessage() or cause.getClass().getSimpleName())

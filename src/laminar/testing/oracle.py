@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812
-
 from laminar.delta.program import Strategy
 from laminar.runtime.definitions import ViewDefinition
 from laminar.sql import rewrite_windows
@@ -148,8 +146,7 @@ class Oracle:
         """Run several queries as one: each has a column of its own in a union of all."""
         parts = []
         for place, frame in enumerate(frames.values()):
-            row = F.struct(*(frame[f"`{name}`"] for name in frame.columns))
-            parts.append(frame.select(F.lit(place).alias("of"), row.alias(f"r{place}")))
+            parts.append(frame.selectExpr(f"{place} AS of", f"STRUCT(*) AS r{place}"))
         united = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
         found: dict[str, list[Row]] = {name: [] for name in frames}
         names = list(frames)

@@ -1,0 +1,85 @@
+"""Runs a statement that serves several aggregates: whoever comes first computes, all take."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from laminar.delta.merge import needs_reset
+from laminar.delta.program import Merged
+from laminar.delta.render import change
+from laminar.delta.siblings import Pass, common_input, passes
+from laminar.store.collect import collect
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    from laminar.runtime.faces import Faces
+
+WORTHWHILE = 8
+"""A pass is shared if the finest groups are at least so many times fewer than the rows."""
+
+SMALL = 100_000
+"""Results of more rows are not split in the driver."""
+
+
+class SharedPass:
+    """One pass of one epoch."""
+
+    def __init__(self, plan: Pass, faces: Faces) -> None:
+        self._plan = plan
+        self._faces = faces
+        self._lock = threading.Lock()
+        self._result: pa.Table | None = None
+        self._error: BaseException | None = None
+
+    def partial_rows(self, relation: Merged) -> pa.Table:
+        """Return the partial rows of one member."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            if self._result is None:
+                try:
+                    self._result = self._compute()
+                except BaseException as error:
+                    self._error = error
+                    raise
+        place = self._plan.names.index(relation.shape.name)
+        pairs = self._plan.columns_of(place)
+        chosen = self._result.select([column for column, _ in pairs])
+        return chosen.rename_columns([name for _, name in pairs])
+
+    def _compute(self) -> pa.Table:
+        first = self._plan.members[0]
+        source = common_input(first)
+        assert source is not None
+        sql = self._plan.sql(change(source, self._faces.states))
+        found = collect(self._faces.run(sql, first.reads))
+        assert found is not None
+        return found
+
+
+def plan_passes(
+    members: list[Merged], faces: Faces, sizes: dict[str, int]
+) -> dict[str, SharedPass]:
+    """Decide which aggregates of a wave share a pass in this epoch.
+
+    Args:
+        members: aggregates that run side by side.
+        faces: the epoch.
+        sizes: relation -> partial rows of its last epoch; one that is not known runs alone.
+    """
+    able = [each for each in members if each.shape.name in sizes and _adds_up(each, faces)]
+    shared: dict[str, SharedPass] = {}
+    for plan in passes(able):
+        finest = sizes[plan.names[0]]
+        rows = sum(faces.delta_rows(name) for name in plan.members[0].reads)
+        if finest <= SMALL and finest * WORTHWHILE <= rows:
+            one = SharedPass(plan, faces)
+            shared |= dict.fromkeys(plan.names, one)
+    return shared
+
+
+def _adds_up(relation: Merged, faces: Faces) -> bool:
+    given = change(relation.node.input, faces.states)
+    return given.delta is not None and not needs_reset(relation, given)
