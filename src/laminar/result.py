@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,7 +46,10 @@ class Result:
 
     def pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame."""
-        return self._run(self._frame.toPandas)
+        with warnings.catch_warnings():
+            # A query that fails is warned about at length, and then raised as well.
+            warnings.filterwarnings("ignore", "toPandas attempted Arrow", UserWarning)
+            return self._run(self._frame.toPandas)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows as tuples."""

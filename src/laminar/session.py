@@ -128,6 +128,7 @@ class Database:
 
     def run(self, dag: StreamingDag) -> None:
         """Make a DAG that was built in Python part of this database."""
+        self._require_open()
         attach(self.engine, dag)
 
     # Rows
@@ -201,6 +202,10 @@ class Database:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _transposed(rows: list[tuple[str, ...]], columns: list[str]) -> list[list[str]]:
+    return [[row[place] for row in rows] for place in range(len(columns))]
 
 
 def _folder(path: str | Path | None) -> Path:

@@ -10,7 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 from laminar.testing import Oracle
-from tests.oracle.cases import Row
+
+from .cases import Row
 
 START = datetime(2026, 1, 1)
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from laminar.delta.program import Strategy
+from laminar.errors import NonDeterministic
 from laminar.session import connect
 from laminar.testing import Oracle
-from tests.oracle.cases import KINDS, TABLES
-from tests.oracle.script import Script
+
+from .cases import KINDS, TABLES
+from .script import Script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +36,7 @@ def test_views_equal_recomputation(kind: str, spark: SparkSession) -> None:
                 # Half of the views see rows from the start, half are filled from what is there.
                 early = kind == "cascades" or len(case.name) % 2 == 0
                 if early == (chosen == "early"):
-                    db.execute(f"CREATE MATERIALIZED VIEW {case.name} AS {case.sql}")
+                    db.execute(f"CREATE MATERIALIZED VIEW `{case.name}` AS {case.sql}")
                     program = db.engine.catalog.programs[case.name]
                     if program.strategy is not STRATEGIES[case.strategy]:
                         why = [getattr(each, "detail", "") for each in program.relations]
@@ -48,3 +50,12 @@ def test_views_equal_recomputation(kind: str, spark: SparkSession) -> None:
             for name, problem in oracle.problems():
                 wrong.setdefault(name, f"after {title!r}: {problem}")
     assert wrong == {}
+
+
+@pytest.mark.spark
+def test_an_aggregate_that_takes_any_row_is_refused(spark: SparkSession) -> None:
+    with connect(spark=spark) as db:
+        db.execute("CREATE TABLE t (k INT, x INT)")
+        for call in ("FIRST(x)", "LAST(x, true)", "ANY_VALUE(x)", "FIRST_VALUE(x) IGNORE NULLS"):
+            with pytest.raises(NonDeterministic, match="not deterministic"):
+                db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT k, {call} AS f FROM t GROUP BY k")

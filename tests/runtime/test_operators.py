@@ -88,14 +88,14 @@ def test_state_survives_a_restart_and_must_be_given_its_operator(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with laminar.connect(tmp_path, spark=spark) as db:
-        db.run(build(lambda epoch, delta: None))
+        db.run(build(lambda _epoch, _delta: None))
         db.insert("trades", [(1, "a", 3)])
         db.step()
     with laminar.connect(tmp_path, spark=spark) as db:
         db.insert("trades", [(1, "a", 3), (2, "b", 1)])
         with pytest.raises(laminar.OperatorNotFound):
             db.step()
-        db.run(build(lambda epoch, delta: None))
+        db.run(build(lambda _epoch, _delta: None))
         db.step()
         assert sorted(db.sql("SELECT id FROM dedup").rows()) == [(1,), (2,)]
 
@@ -103,7 +103,7 @@ def test_state_survives_a_restart_and_must_be_given_its_operator(
 def test_an_operator_that_raises_loses_nothing(spark: SparkSession) -> None:
     dedup = Dedup()
     with laminar.connect(spark=spark) as db:
-        db.run(build(lambda epoch, delta: None, dedup))
+        db.run(build(lambda _epoch, _delta: None, dedup))
         db.insert("trades", [(1, "a", 3)])
         db.step()
         db.insert("trades", [(5, "a", 1), (6, "b", -1)])

@@ -17,10 +17,13 @@ pytestmark = pytest.mark.spark
 
 DEFINITIONS = """
 CREATE TABLE trades (symbol STRING, minute INT, price DOUBLE, volume BIGINT);
-CREATE MATERIALIZED VIEW cleaned AS SELECT symbol, minute, price, volume FROM trades WHERE volume > 0;
+CREATE MATERIALIZED VIEW cleaned AS
+  SELECT symbol, minute, price, volume FROM trades WHERE volume > 0;
 CREATE MATERIALIZED VIEW fine AS
-  SELECT symbol, minute, SUM(price * volume) AS pv, MAX(price) AS top FROM cleaned GROUP BY symbol, minute;
-CREATE MATERIALIZED VIEW coarse AS SELECT symbol, COUNT(*) AS n, SUM(volume) AS v FROM cleaned GROUP BY symbol;
+  SELECT symbol, minute, SUM(price * volume) AS pv, MAX(price) AS top
+  FROM cleaned GROUP BY symbol, minute;
+CREATE MATERIALIZED VIEW coarse AS
+  SELECT symbol, COUNT(*) AS n, SUM(volume) AS v FROM cleaned GROUP BY symbol;
 CREATE MATERIALIZED VIEW other AS SELECT minute, COUNT(*) AS n FROM trades GROUP BY minute;
 """
 

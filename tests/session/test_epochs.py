@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_an_older_epoch_can_be_read_again(db: laminar.Database) -> None:
 
 
 def persistent(spark: SparkSession) -> int:
-    return len(spark.sparkContext._jsc.getPersistentRDDs())  # type: ignore[attr-defined]
+    return len(spark.sparkContext._jsc.getPersistentRDDs())
 
 
 def test_a_shared_stage_runs_once_and_is_let_go(db: laminar.Database, spark: SparkSession) -> None:
@@ -118,15 +119,21 @@ def test_a_shared_stage_runs_once_and_is_let_go(db: laminar.Database, spark: Spa
     assert db.sql("SELECT * FROM top").rows() == [(21,)]
 
 
-def test_a_shared_operator_sees_each_row_once(db: laminar.Database, spark: SparkSession) -> None:
+def test_a_shared_operator_sees_each_row_once(
+    db: laminar.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pyspark.sql.functions import udf
+
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", sys.executable)
 
     seen = spark.sparkContext.accumulator(0)
 
-    @udf("BIGINT")
-    def counted(value: int) -> int:
+    def count(value: Any) -> Any:
         seen.add(1)
         return value + 1
+
+    count.__annotations__.clear()  # PySpark would take them for the hints of a pandas function
+    counted = udf(count, "BIGINT")
 
     def normalize(rows: DataFrame) -> DataFrame:
         return rows.select(counted("n").alias("n"))
@@ -135,7 +142,7 @@ def test_a_shared_operator_sees_each_row_once(db: laminar.Database, spark: Spark
     dag = (
         laminar.DagBuilder()
         .source("raw")
-        .operator("normalize", normalize, output_schema="n BIGINT")
+        .operator("normalize", normalize, schema="n BIGINT")
         .connect("raw", "normalize")
         .fan_out(
             "normalize",

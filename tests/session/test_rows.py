@@ -90,24 +90,20 @@ def test_rows_that_are_only_pending_can_be_deleted(db: laminar.Database) -> None
     assert rows(db) == [(2, "b", 2.0)]
 
 
-@pytest.mark.parametrize(
-    ("given", "error"),
-    [
+def test_a_row_that_does_not_fit_leaves_no_trace(db: laminar.Database) -> None:
+    db.execute("CREATE TABLE orders (id BIGINT NOT NULL, name STRING, amount DOUBLE)")
+    misfits: list[tuple[Any, type[laminar.LaminarError]]] = [
         ([(1, "a", 1.0), ("x", "a", 1.0)], laminar.RowDoesNotMatch),
         ([(1, "a")], laminar.RowDoesNotMatch),
         ([{"id": 1.5}], laminar.RowDoesNotMatch),
         ([{"id": None}], laminar.RowDoesNotMatch),
         ([{"idd": 1}], laminar.UnknownColumn),
         ({"id": 1}, laminar.DataError),
-    ],
-)
-def test_a_row_that_does_not_fit_leaves_no_trace(
-    db: laminar.Database, given: Any, error: type[laminar.LaminarError]
-) -> None:
-    db.execute("CREATE TABLE orders (id BIGINT NOT NULL, name STRING, amount DOUBLE)")
-    with pytest.raises(error):
-        db.insert("orders", given)
-    assert db.step() is None
+    ]
+    for given, error in misfits:
+        with pytest.raises(error):
+            db.insert("orders", given)
+        assert db.step() is None
     assert db.insert("orders", [(7, "ok", None)]) == 1
     assert db.step() is not None
     assert rows(db) == [(7, "ok", None)]

@@ -72,7 +72,7 @@ def step(root: Path, spark: SparkSession) -> Manifest:
         traces[name] = traces[name].append(delta)
     olds = traces["small"].segments
     traces["small"] = traces["small"].replace(olds, compact(segments, "small", epoch, SCHEMA, olds))
-    manifest = Manifest(epoch, traces, {"t": seq}, None, {}, None, "2026-01-01T00:00:00Z")
+    manifest = Manifest(epoch, traces, {"t": seq}, [], {}, {}, "2026-01-01T00:00:00Z")
     manifests.commit(manifest)
     return manifest
 

@@ -22,7 +22,7 @@ def manifest(epoch: int, *names: str) -> Manifest:
         Segment((name,), at, at, 1, 1, True, ("c",)) for at, name in enumerate(names, start=1)
     )
     traces = {"r": Trace("a INT, __weight BIGINT", segments)}
-    return Manifest(epoch, traces, {"s": {"to": epoch}}, None, {}, None, "2026-01-01T00:00:00Z")
+    return Manifest(epoch, traces, {"s": {"to": epoch}}, [], {}, {}, "2026-01-01T00:00:00Z")
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ MANIFEST = Manifest(
     offsets={"files": {"last": "b.json", "parts": [1, 2.5, None, True]}},
     catalog=[{"sql": "CREATE TABLE t (a INT)"}],
     watermarks={"t": -5},
-    state=None,
+    state={},
     committed_at="2026-01-01T00:00:00+00:00",
 )
 

@@ -20,6 +20,8 @@ COUNT = "__n"
 
 _NARROW = frozenset(("tinyint", "smallint", "int"))
 _FLOATING = frozenset(("float", "double"))
+_NARROW_DIGITS = 14
+_WIDE_DIGITS = 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,9 @@ class Finish:
 
 def times(value: str, weight: str, kind: str) -> str:
     """Multiply a value by a weight without losing digits."""
+    if kind == "floating":
+        # Infinity times zero is not a number; a row that does not count adds nothing.
+        return f"IF({weight} = 0, 0D, CAST({value} AS DOUBLE) * {weight})"
     if not kind.startswith("decimal"):
         return f"{value} * {weight}"
     # DECIMAL times BIGINT would widen past 38 digits and drop some; adding up keeps them all.
@@ -94,6 +99,11 @@ class Accumulators:
     def invertible(self) -> bool:
         """Whether retractions can simply be added in."""
         return all(each.invertible for each in self.all)
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether merging the same partial rows again may give another last digit."""
+        return any(each.kind == "floating" for each in self.all)
 
     def _add(self, partial: str, merge: str, kind: str, name: str = "") -> Accumulator:
         key = (partial, merge)
@@ -146,17 +156,38 @@ class Accumulators:
     def _average(self, call: AggCall) -> Finish:
         column = call.args[0]
         count, total = self._count(f"{column} IS NOT NULL"), self._sum(column)
-        digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", self._types[column])
-        if digits is None:
-            quotient = "CAST({1} AS DOUBLE) / {0}"
-        else:
-            precision, scale = (min(38, int(each) + 4) for each in digits.groups())
-            quotient = f"CAST({{1}} / CAST({{0}} AS DECIMAL(20,0)) AS DECIMAL({precision},{scale}))"
+        digits = _digits(self._types[column])
+        quotient = "CAST({1} AS DOUBLE) / {0}" if digits is None else decimal_quotient(*digits)
         return Finish(call.name, f"IF({{0}} = 0, NULL, {quotient})", _names(count, total))
 
 
 def _names(*accumulators: Accumulator) -> tuple[str, ...]:
     return tuple(each.name for each in accumulators)
+
+
+def decimal_quotient(precision: int, scale: int) -> str:
+    """Divide a sum of DECIMAL(p,s) by a count, to the DECIMAL(p+4,s+4) that AVG yields.
+
+    Spark's division keeps few digits of a wide dividend and would round twice. A narrow sum leaves
+    it ten digits to spare; of a wide one the whole part and the rest are divided apart.
+    """
+    result = f"DECIMAL({precision + 4},{scale + 4})"
+    count = "CAST({0} AS DECIMAL(20,0))"
+    if precision <= _NARROW_DIGITS:
+        return f"CAST(CAST({{1}} AS DECIMAL({precision + 10},{scale})) / {count} AS {result})"
+    rest = f"({{1}} % {count})"
+    whole = f"CAST(({{1}} - {rest}) / {count} AS {result})"
+    return f"CAST({whole} + CAST({rest} / {count} AS {result}) AS {result})"
+
+
+def averages_exactly(precision: int, scale: int) -> bool:
+    """Whether `decimal_quotient` has digits enough for a type."""
+    return precision <= _NARROW_DIGITS or (precision <= _WIDE_DIGITS and scale <= 4)
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    return (int(found.group(1)), int(found.group(2))) if found else None
 
 
 def summed_kind(kind: str) -> str:
@@ -165,10 +196,10 @@ def summed_kind(kind: str) -> str:
         return "integer"
     if kind in _FLOATING:
         return "floating"
-    digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    digits = _digits(kind)
     if digits is None:
         raise ValueError(f"cannot add up {kind}")
-    return f"decimal(38,{digits.group(2)})"
+    return f"decimal(38,{digits[1]})"
 
 
 def mergeable(calls: tuple[AggCall, ...], types: Mapping[str, str]) -> bool:
@@ -180,6 +211,9 @@ def _has_rule(call: AggCall, types: Mapping[str, str]) -> bool:
     if call.function == "other":
         return False
     kinds = [types[arg] for arg in call.args]
+    digits = _digits(kinds[0]) if kinds else None
+    if call.function == "avg" and digits is not None:
+        return averages_exactly(*digits)
     if call.function in ("sum", "avg"):
         return kinds[0].startswith("decimal(") or kinds[0] in _NARROW | _FLOATING | {"bigint"}
     if call.function in ("min_by", "max_by"):

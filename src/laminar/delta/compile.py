@@ -164,6 +164,9 @@ class _Compiler:
     def _aggregate(self, node: Aggregate) -> Maintained:
         cut = Aggregate(self._cut(node.input), node.keys, node.calls)
         given = self.types.types(cut.input)
+        for key in cut.keys:
+            if "map<" in given[key] or "variant" in given[key]:
+                raise NoRule(Reason.MAP_KEY, f"groups by a {given[key]}, which has no comparison")
         if not mergeable(cut.calls, given):
             return self._regrouped_from(cut)
         accumulators = Accumulators(cut.calls, given)

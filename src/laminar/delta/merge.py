@@ -10,7 +10,7 @@ content      all groups, merged and finished
 from __future__ import annotations
 
 from laminar.delta.accumulators import COUNT
-from laminar.delta.change import Change, columns, consolidate, quote
+from laminar.delta.change import Change, Version, columns, consolidate, quote, table
 from laminar.delta.program import Merged
 from laminar.model.trace import WEIGHT
 
@@ -113,6 +113,8 @@ def finish(
     """
     keys = relation.node.keys
     rows = _touched(relation, partial_before, partial_delta)
+    if relation.accumulators.is_inexact:
+        return _replaced(relation, rows, partial_delta, positive=positive)
     if not positive:
         names = columns(partial_columns(relation))
         rows = (
@@ -129,6 +131,29 @@ def finish(
     old_there = f"o{COUNT} > 0" if keys else str(not first).lower()
     new_there = f"n{COUNT} > 0" if keys else "true"
     return _old_and_new(relation, merged, old_there, new_there)
+
+
+def _replaced(relation: Merged, rows: str, delta: str, *, positive: bool) -> str:
+    """Δ of the results: the *stored* rows of the touched groups go, the new ones come.
+
+    A sum of doubles depends on the order of its terms, so the old row cannot be computed again:
+    one that differs in its last digit would take nothing back.
+    """
+    names = relation.shape.columns
+    keys = relation.node.keys
+    new = f"SELECT {columns(partial_columns(relation))}, __wn AS {WEIGHT} FROM ({rows})"
+    merged = merge_partials(relation, new, positive=positive)
+    there = f" WHERE {COUNT} > 0" if keys else ""
+    stored = table(relation.shape.name, Version.BEFORE)
+    old = f"SELECT {columns(names, 't.')}, -t.{WEIGHT} AS {WEIGHT} FROM {stored} t"
+    if keys:
+        old += (
+            f" LEFT SEMI JOIN (SELECT DISTINCT {columns(keys)} FROM {delta}) k ON {_same_key(keys)}"
+        )
+    return consolidate(
+        f"SELECT {_results(relation, '')}, 1L AS {WEIGHT} FROM ({merged}){there}\nUNION ALL\n{old}",
+        names,
+    )
 
 
 def _touched(relation: Merged, before: str | None, delta: str) -> str:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from laminar.plan.context import Context
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project, UnionAll
 from laminar.plan.reasons import NoRule, Reason
-from laminar.plan.scope import Scope, reads, text
+from laminar.plan.scope import Scope, reads, text, unique
 
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
@@ -60,6 +60,7 @@ _MERGEABLE: dict[type[exp.Expr], str] = {
     exp.Max: "max",
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
+    exp.Any: "bool_or",
     exp.ArgMin: "min_by",
     exp.ArgMax: "max_by",
 }
@@ -70,6 +71,8 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Whether the node itself is an aggregate call."""
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower() in _BY_NAME
+    if isinstance(node, exp.Any):
+        return node.arg_key != "expression"  # that is LIKE ANY and the like
     return isinstance(node, exp.AggFunc) and not isinstance(node, exp.Grouping | exp.GroupingId)
 
 
@@ -129,6 +132,8 @@ class Units:
         if isinstance(unit, exp.Filter):
             condition = text(unit.expression.this)
             call = unit.this
+        if _depends_on_order(call):
+            raise NoRule(Reason.NON_DETERMINISTIC, f"{text(_inside(call))} in no order")
         merged = _mergeable(call)
         if merged is None:
             return self._other(ctx, unit)
@@ -203,6 +208,14 @@ class Units:
         return copy
 
 
+def _depends_on_order(call: exp.Expr) -> bool:
+    """Whether an aggregate takes whichever row comes first."""
+    inner = _inside(call)
+    if isinstance(inner, exp.Anonymous):
+        return str(inner.this).lower() in ("first", "last", "first_value", "last_value")
+    return isinstance(inner, exp.First | exp.Last | exp.FirstValue | exp.LastValue | exp.AnyValue)
+
+
 def _mergeable(call: exp.Expr) -> tuple[str, list[str]] | None:
     """Return function and arguments of a call whose partial results can be merged."""
     if isinstance(call, exp.Anonymous):
@@ -240,11 +253,12 @@ def grouping_call(call: exp.Expr, units: Units, scope: Scope, which: str) -> exp
         wanted = [text(scope.resolve(each)) for each in call.expressions] or keys
         if wanted != keys:
             raise NoRule(Reason.UNKNOWN_CLAUSE, text(call))
-        return exp.column(which)
+        return unique(which)
     if isinstance(call, exp.Grouping):
         key = text(scope.resolve(call.expressions[0] if call.expressions else call.this))
         shift = len(keys) - 1 - keys.index(key)
-        return exp.maybe_parse(
+        bit: exp.Expr = exp.maybe_parse(
             f"CAST(SHIFTRIGHT({which}, {shift}) & 1 AS TINYINT)", dialect="spark"
         )
+        return bit.transform(lambda part: unique(which) if isinstance(part, exp.Column) else part)
     return None

@@ -29,7 +29,9 @@ def lower(query: exp.Expr, relations: Mapping[str, tuple[str, ...]], typer: Type
 def _query(ctx: Context, query: exp.Expr, outer: Scope | None, ctes: CommonTables) -> Lowered:
     ctes = _with(query, ctes)
     match query:
-        case exp.Subquery() if not (query.args.get("limit") or query.args.get("order")):
+        case exp.Subquery() | exp.SetOperation() if _is_cut(query):
+            return _cut(ctx, query, ctes)
+        case exp.Subquery():
             return _query(ctx, query.this, outer, ctes)
         case exp.Select():
             return select(ctx, query, outer, ctes)
@@ -55,9 +57,30 @@ def _with(query: exp.Expr, ctes: CommonTables) -> CommonTables:
     return known
 
 
+_CUTS = ("order", "limit", "offset")
+
+
+def _is_cut(query: exp.Expr) -> bool:
+    return any(query.args.get(each) for each in _CUTS)
+
+
+def _cut(ctx: Context, query: exp.Expr, ctes: CommonTables) -> Lowered:
+    """Lower `q ORDER BY ... LIMIT ...` as `SELECT * FROM (q) ORDER BY ... LIMIT ...`."""
+    inner = query.copy()
+    around = exp.Select(expressions=[exp.Star()])
+    for each in (*_CUTS, "with_"):
+        clause = inner.args.get(each)
+        inner.set(each, None)
+        if each != "with_":
+            around.set(each, clause)
+    alias = exp.TableAlias(this=exp.to_identifier("q"))
+    around.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
+    return ctx.query(around, None, ctes)
+
+
 def _set_operation(ctx: Context, query: exp.SetOperation, ctes: CommonTables) -> Lowered:
-    if any(query.args.get(each) for each in ("order", "limit", "offset", "by_name", "side")):
-        raise NoRule(Reason.UNKNOWN_CLAUSE, "ORDER BY, LIMIT or BY NAME on a set operation")
+    if any(query.args.get(each) for each in ("by_name", "side")):
+        raise NoRule(Reason.UNKNOWN_CLAUSE, "BY NAME in a set operation")
     left = ctx.query(query.left, None, ctes)
     right = ctx.query(query.right, None, ctes)
     keep_copies = query.args.get("distinct") is False

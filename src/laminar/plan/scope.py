@@ -55,6 +55,8 @@ class Scope:
 
     def lookup(self, column: exp.Column) -> tuple[exp.Expr, Scope] | None:
         """Resolve a column, or a field path that starts at one; say in which scope it lives."""
+        if column.meta.get(_UNIQUE):
+            return column, self
         parts = [part.name.lower() for part in column.parts]
         for scope in self.levels():
             for table, used in ((parts[0], 2), (None, 1)):
@@ -62,7 +64,7 @@ class Scope:
                     continue
                 found = scope.local(table, parts[used - 1])
                 if found is not None:
-                    resolved: exp.Expr = exp.column(found)
+                    resolved: exp.Expr = unique(found)
                     for part in column.parts[used:]:
                         resolved = exp.Dot(this=resolved, expression=part.copy())
                     return resolved, scope
@@ -75,9 +77,10 @@ class Scope:
         """
 
         def one(node: exp.Expr) -> exp.Expr:
-            if isinstance(node, exp.Query | exp.Exists):
+            if is_query(node):
                 raise NoRule(Reason.SUBQUERY_POSITION, node.sql("spark"))
-            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            _refuse_names(node)
+            if not isinstance(node, exp.Column):
                 return node
             found = self.lookup(node)
             if found is None:
@@ -125,6 +128,28 @@ class Scope:
         return items
 
 
+_UNIQUE = "unique"
+
+
+def unique(name: str) -> exp.Column:
+    """Return a column of the plan itself; it is never looked up, whatever users call theirs."""
+    column = exp.column(name)
+    column.meta[_UNIQUE] = True
+    return column
+
+
+def _refuse_names(node: exp.Expr) -> None:
+    """Refuse what depends on all columns or on how they are called: a plan calls them otherwise."""
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        raise NoRule(Reason.STAR_ARGUMENT, text(node))
+    is_star = isinstance(node, exp.Star)
+    counts_rows = is_star and isinstance(node.parent, exp.Count) and not node.args.get("except_")
+    if is_star and not counts_rows:
+        raise NoRule(Reason.STAR_ARGUMENT, text(node.parent or node))
+    if isinstance(node, exp.ArraysZip):
+        raise NoRule(Reason.NAMED_BY_COLUMNS, text(node))
+
+
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
     """Split a condition at its top-level ANDs."""
     if condition is None:
@@ -134,6 +159,13 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
     if isinstance(condition, exp.And):
         return conjuncts(condition.left) + conjuncts(condition.right)
     return [condition]
+
+
+def is_query(node: exp.Expr) -> bool:
+    """Whether the node is a nested query; EXISTS over an array is a function like any other."""
+    return isinstance(node, exp.Query) or (
+        isinstance(node, exp.Exists) and isinstance(node.this, exp.Query)
+    )
 
 
 def text(expression: exp.Expr) -> str:

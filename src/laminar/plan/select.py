@@ -18,8 +18,8 @@ from laminar.plan.nodes import (
     TopK,
 )
 from laminar.plan.reasons import NoRule, Reason
-from laminar.plan.scope import Binding, Scope, conjuncts, text
-from laminar.plan.subqueries import apply_condition, has_subquery, replace_scalars
+from laminar.plan.scope import Binding, Scope, conjuncts, text, unique
+from laminar.plan.subqueries import apply_condition, has_subquery, lift_scalars, replace_scalars
 from laminar.plan.windows import add_windows
 
 _KNOWN_CLAUSES = frozenset(
@@ -69,14 +69,19 @@ class _Select:
         node = from_clause(self.ctx, self.query, self.scope, self.ctes)
         node = self._where(node)
         names, items = self._select_list()
-        node, items = self._scalars(node, items)
+        having = self._clause("having")
+        group = self.query.args.get("group")
+        is_grouped = bool(group) or has_aggregates([*items, *having])
+        single: list[Node] = []
+        if is_grouped:
+            items, having = ([self._lifted(each, single) for each in p] for p in (items, having))
+        else:
+            node, items = self._scalars(node, items)
         order = self.query.args.get("order")
         ordered = list(order.expressions) if order and self.query.args.get("limit") else []
         sorting = [self._order_item(each, names, items) for each in ordered]
-        having = self._clause("having")
         qualify = self._clause("qualify")
-        group = self.query.args.get("group")
-        if group or has_aggregates([*items, *having]):
+        if is_grouped:
             node, items, sorting, having, qualify = self._aggregate(
                 node, group, names, items, sorting, having, qualify
             )
@@ -85,6 +90,8 @@ class _Select:
                 [self.scope.resolve(each) for each in part] for part in (items, having, qualify)
             )
             sorting = [self._resolve_order(each) for each in sorting]
+        for each in single:
+            node = inner_join(node, each, [])
         node = where(node, having)
         node, (items, qualify, sorting) = add_windows(self.ctx, node, [items, qualify, sorting])
         node = where(node, qualify)
@@ -116,10 +123,9 @@ class _Select:
             if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
                 starred, table = item.this, item.table.lower()
             if starred is not None:
-                for name, unique in self._star(starred, table):
+                for name, column in self._star(starred, table):
                     names.append(name)
-                    self.scope.merged.setdefault(unique, unique)
-                    items.append(exp.column(unique))
+                    items.append(unique(column))
                 continue
             expression = self._with_aliases(item.unalias(), aliases)
             names.append(item.alias_or_name or text(item))
@@ -153,16 +159,18 @@ class _Select:
             done.append(item)
         return node, done
 
+    def _lifted(self, expression: exp.Expr, single: list[Node]) -> exp.Expr:
+        """Put columns in place of scalar subqueries; collect their plans."""
+        return lift_scalars(self.ctx, self.ctes, expression, single)
+
     def _order_item(self, item: exp.Expr, names: list[str], items: list[exp.Expr]) -> exp.Expr:
         """ORDER BY may name an output column or its position."""
         copy = item.copy()
         key = copy.this
         if isinstance(key, exp.Literal) and not key.is_string:
             copy.set("this", items[int(key.this) - 1].copy())
-        elif isinstance(key, exp.Column) and not key.table:
-            lowered = [name.lower() for name in names]
-            if key.name.lower() in lowered:
-                copy.set("this", items[lowered.index(key.name.lower())].copy())
+        else:
+            copy.set("this", _with_outputs(key, names, items))
         return copy
 
     def _resolve_order(self, item: exp.Expr) -> exp.Expr:
@@ -219,8 +227,6 @@ class _Select:
             replaced = grouping_call(node, units, self.scope, which) if which else None
             return node if replaced is None else replaced
 
-        if which:
-            self.scope.merged.setdefault(which, which)
         return self.scope.resolve(expression.copy().transform(one))
 
     def _group_keys(
@@ -230,11 +236,21 @@ class _Select:
             return [], None
         if group.args.get("all"):
             return [text(self.scope.resolve(i)) for i in items if not has_aggregates([i])], None
-        plain: list[str] = []
-        factors: list[list[list[str]]] = []
         listed = list(group.expressions)
         for kind in ("rollup", "cube", "grouping_sets"):
-            listed += group.args.get(kind) or []
+            for trailing in group.args.get(kind) or []:
+                if trailing.expressions:  # GROUP BY a, b GROUPING SETS (...): the sets say it all
+                    keys = [self._key(each, names, items) for each in listed]
+                    return keys, self._sets(trailing, names, items)
+                listed = [type(trailing)(expressions=listed)]  # GROUP BY a, b WITH ROLLUP
+        return self._combined(listed, names, items)
+
+    def _combined(
+        self, listed: list[exp.Expr], names: list[str], items: list[exp.Expr]
+    ) -> tuple[list[str], list[list[str]] | None]:
+        """Every plain key is in every set; several lists of sets are multiplied."""
+        plain: list[str] = []
+        factors: list[list[list[str]]] = []
         for each in listed:
             if isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets):
                 factors.append(self._sets(each, names, items))
@@ -353,6 +369,21 @@ class _Select:
             copy.set("this", exp.column(name))
             order.append(text(copy))
         return TopK(node, tuple(order), numbers[0], numbers[1])
+
+
+def _with_outputs(key: exp.Expr, names: list[str], items: list[exp.Expr]) -> exp.Expr:
+    """Put output columns in place of their names, except inside an aggregate call."""
+    outputs = dict(zip(reversed([name.lower() for name in names]), reversed(items), strict=True))
+
+    def one(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or node.table or node.find_ancestor(exp.AggFunc):
+            return node
+        found = outputs.get(node.name.lower())
+        return node if found is None else exp.Paren(this=found.copy())
+
+    if isinstance(key, exp.Column):
+        return one(key).unnest()
+    return key.copy().transform(one)
 
 
 def from_clause(ctx: Context, query: exp.Select, scope: Scope, ctes: CommonTables) -> Node:

@@ -13,12 +13,12 @@ from laminar.plan.context import CommonTables, Context
 from laminar.plan.joins import inner_join, semi_join, where
 from laminar.plan.nodes import AggCall, Aggregate, Filter, Join, Node, Project
 from laminar.plan.reasons import NoRule, Reason
-from laminar.plan.scope import Scope, conjuncts, text
+from laminar.plan.scope import Scope, conjuncts, is_query, text, unique
 
 
 def has_subquery(expression: exp.Expr) -> bool:
     """Whether a query is nested anywhere in the expression."""
-    return expression.find(exp.Query, exp.Exists) is not None
+    return any(is_query(node) for node in expression.walk())
 
 
 def apply_condition(
@@ -29,7 +29,7 @@ def apply_condition(
     while isinstance(condition, exp.Not | exp.Paren):
         negated ^= isinstance(condition, exp.Not)
         condition = condition.this
-    if isinstance(condition, exp.Exists):
+    if isinstance(condition, exp.Exists) and is_query(condition):
         return _exists(ctx, node, scope, ctes, condition.this, negated)
     if isinstance(condition, exp.In) and condition.args.get("query") is not None:
         return _in(ctx, node, scope, ctes, condition, negated)
@@ -168,13 +168,37 @@ def replace_scalars(
         if query.find_ancestor(exp.Query) is not None:
             continue  # part of a nested query that is lowered as a whole
         node, column = _scalar(ctx, node, scope, ctes, query)
-        scope.merged[column] = column  # resolves to itself from now on
-        replacement = exp.column(column)
+        replacement = unique(column)
         if query is expression:
             expression = replacement
         else:
             query.replace(replacement)
     return node, expression
+
+
+def lift_scalars(
+    ctx: Context, ctes: CommonTables, expression: exp.Expr, single: list[Node]
+) -> exp.Expr:
+    """Put columns in place of the scalar subqueries beside aggregate calls.
+
+    Each is a plan of one row; those are collected, to be joined to the groups.
+    """
+    expression = expression.copy()
+    for query in list(expression.find_all(exp.Subquery)):
+        if query.find_ancestor(exp.Query) is not None:
+            continue
+        if query.find_ancestor(exp.AggFunc) is not None or _correlated(ctx, query, ctes):
+            raise NoRule(Reason.SUBQUERY_POSITION, text(query))
+        inner = ctx.query(query, None, ctes).node
+        if not _one_row(inner):
+            raise NoRule(Reason.SCALAR_CARDINALITY, text(query))
+        single.append(inner)
+        replacement = unique(inner.columns[0])
+        if query is expression:
+            expression = replacement
+        else:
+            query.replace(replacement)
+    return expression
 
 
 def _scalar(
@@ -199,6 +223,36 @@ def _one_row(node: Node) -> bool:
     return isinstance(node, Aggregate) and not node.keys
 
 
+_NULL_OF_NOTHING = frozenset(
+    [
+        "SUM",
+        "AVG",
+        "STDDEV",
+        "STDDEV_SAMP",
+        "STDDEV_POP",
+        "VARIANCE",
+        "VAR_SAMP",
+        "VAR_POP",
+        "VARIANCE_POP",
+        "CORR",
+        "COVAR_POP",
+        "COVAR_SAMP",
+        "PERCENTILE",
+        "MEDIAN",
+    ]
+)
+
+
+def _is_count_of_nothing(call: AggCall) -> bool:
+    """Whether a call yields 0 of no rows; other calls must yield NULL of them."""
+    name = call.sql.split("(")[0].strip().upper()
+    if call.function in ("count", "count_star", "count_if") or name == "COUNT":
+        return True
+    if call.function == "other" and name not in _NULL_OF_NOTHING:
+        raise NoRule(Reason.CORRELATION, f"{name} of no rows is not known to be NULL")
+    return False
+
+
 def _correlated_aggregate(
     ctx: Context,
     node: Node,
@@ -221,9 +275,7 @@ def _correlated_aggregate(
         for ours, theirs in zip(outer_keys, grouped.keys, strict=True)
     ]
     joined = keyed_join(ctx, wide, grouped, list(equal), "LEFT")
-    counts = {
-        call.name for call in grouped.calls if call.function in ("count", "count_star", "count_if")
-    }
+    counts = {call.name for call in grouped.calls if _is_count_of_nothing(call)}
 
     def absent_is_zero(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.Column) and part.name in counts:

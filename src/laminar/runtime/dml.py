@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _COMMITTED, _PENDING, _UNWANTED = "__committed_rows", "__pending_rows", "__unwanted_rows"
 
+_EACH_OF_PAIR = "SELECT __row.* FROM (SELECT EXPLODE(__pair) AS __row FROM ({}))"
+
 
 class Dml:
     """Changes to tables."""
@@ -95,7 +97,7 @@ class Dml:
     def delete_where(self, table: str, condition: str | None) -> int:
         """Take back all rows that meet a condition."""
         definition = self._table(table)
-        query = f"SELECT * FROM {quote(definition.name)}{_where(condition)}"
+        query = f"SELECT * FROM {_matching(definition.name, condition)}"
         with self._changing:
             return self._push(definition, self._current(definition, query), -1)
 
@@ -112,9 +114,9 @@ class Dml:
         )
         # Both in one pass over the row: a condition may well be one that chance decides.
         pairs = f"ARRAY(STRUCT({old}, -1L AS {WEIGHT}), STRUCT({new}, 1L AS {WEIGHT})) AS __pair"
-        query = f"SELECT {pairs} FROM {quote(definition.name)}{_where(condition)}"
+        query = f"SELECT {pairs} FROM {_matching(definition.name, condition)}"
         with self._changing:
-            both = self._current(definition, query, then="SELECT INLINE(__pair) FROM ({})")
+            both = self._current(definition, query, then=_EACH_OF_PAIR)
             _refuse_nulls(definition, both.filter(pc.greater(both.column(WEIGHT), 0)))
             return self._append(definition, both) // 2
 
@@ -221,10 +223,13 @@ class Dml:
             raise RowNotFound(definition.name, rows)
 
 
-def _where(condition: str | None) -> str:
-    # In brackets, so that it is a condition and nothing else; on lines of its own, because it may
-    # end in a comment.
-    return f" WHERE (\n{condition}\n)" if condition else ""
+def _matching(table: str, condition: str | None) -> str:
+    """Return what follows FROM."""
+    # The condition is in brackets, so that it is one and nothing else, and on lines of its own,
+    # because it may end in a comment. Without the alias Spark would take `t WHERE (flag)` for an
+    # alias called WHERE with a column called flag.
+    name = quote(table)
+    return f"{name} AS {name} WHERE (\n{condition}\n)" if condition else name
 
 
 def _comparable(definition: TableDefinition) -> Iterable[str]:

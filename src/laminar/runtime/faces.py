@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from laminar.delta.change import State, Version, bag, consolidate, quote, table
@@ -107,17 +107,24 @@ class Faces:
         """Return what is known of a relation in this epoch."""
         if name not in self.relations.fused:
             if self._is_lazy(name):
-                return self.moments[partial_trace(name)].state
+                return self._lazy_state(name)
             return self.moments[name].state
         relation = self.relations.by_name[name]
         assert isinstance(relation, Mapped)
-        found = change(relation.node, self.states, first=name in self.first)
+        found = change(relation.node, self.states, first=bool(self.first))
         return State(
             changed=found.delta is not None,
             insert_only=found.insert_only,
             positive=found.positive,
             existed=found.before is not None,
         )
+
+    def _lazy_state(self, name: str) -> State:
+        """The state of groups that are finished when read; without keys there is always a row."""
+        relation = self.relations.by_name[name]
+        assert isinstance(relation, Merged)
+        found = self.moments[partial_trace(name)].state
+        return found if relation.node.keys else replace(found, existed=True)
 
     def _is_lazy(self, name: str) -> bool:
         relation = self.relations.by_name[name]
@@ -128,7 +135,8 @@ class Faces:
         with self._lock:
             for name in names:
                 self._bind_named_in(sql, name)
-            return self.session.sql(sql)
+        # Outside the lock: analysing takes longer than binding, and nodes run side by side.
+        return self.session.sql(sql)
 
     def _bind_named_in(self, sql: str, name: str) -> None:
         for version in Version:
@@ -155,7 +163,7 @@ class Faces:
     def _build(self, name: str, version: Version) -> DataFrame:
         relation = self.relations.by_name[name]
         if isinstance(relation, Mapped) and name in self.relations.fused:
-            found = change(relation.node, self.states, first=name in self.first)
+            found = change(relation.node, self.states, first=bool(self.first))
             rows = {
                 Version.BEFORE: found.before,
                 Version.AFTER: found.after,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,9 @@ _EMBEDDED_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "4g",
+    # Every view brings generated classes of its own; the default of 100 makes Spark compile
+    # them again and again.
+    "spark.sql.codegen.cache.maxEntries": "10000",
     "spark.ui.showConsoleProgress": "false",
 }
 
@@ -49,7 +54,11 @@ def start_spark(master: str | None) -> SparkSession:
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    builder = SparkSession.builder.master(master or "local[*]").appName("laminar")
+    master = master or "local[*]"
+    if master.startswith("local"):
+        # Python functions run in this Python, not in whichever comes first on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("laminar")
     builder = builder.config(
         "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_QUIET}"
     )

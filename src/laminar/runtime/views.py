@@ -63,6 +63,8 @@ def define_view(
     try:
         return _incremental(shape, sql, shapes, typer)
     except NoRule as missing:
+        if missing.reason is Reason.NON_DETERMINISTIC:
+            raise NonDeterministic(missing.detail, name) from missing
         if policy is RefreshPolicy.INCREMENTAL:
             raise NotIncremental(name, missing.reason, missing.detail) from missing
         return compile_full(shape, sql, reads, missing.reason, missing.detail)
@@ -70,8 +72,8 @@ def define_view(
 
 def _incremental(shape: Shape, sql: str, shapes: Mapping[str, Shape], typer: SparkTyper) -> Program:
     relations = {each.name: each.columns for each in shapes.values()}
-    lowered = lower(parse_query(sql), relations, typer)
     try:
+        lowered = lower(parse_query(sql), relations, typer)
         return compile_query(shape, lowered.node, typer)
     except PySparkException as error:
         # Our own rendering was refused: say so, and let the query run as the user wrote it.

@@ -3,5 +3,6 @@
 from laminar.testing.bags import assert_same_bag, difference
 from laminar.testing.live import LiveRows
 from laminar.testing.oracle import Oracle
+from laminar.testing.typer import FixedTyper
 
-__all__ = ["LiveRows", "Oracle", "assert_same_bag", "difference"]
+__all__ = ["FixedTyper", "LiveRows", "Oracle", "assert_same_bag", "difference"]

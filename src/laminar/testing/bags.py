@@ -89,9 +89,7 @@ def _close(a: Any, b: Any, relative: float) -> bool:
     if isinstance(a, float) and isinstance(b, float):
         return frozen(a) == frozen(b) or math.isclose(a, b, rel_tol=relative, abs_tol=1e-12)
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
-        return len(a) == len(b) and all(
-            _close(x, y, relative) for x, y in zip(a, b, strict=True)
-        )
+        return len(a) == len(b) and all(_close(x, y, relative) for x, y in zip(a, b, strict=True))
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(_close(a[key], b[key], relative) for key in a)
     return frozen(a) == frozen(b)

@@ -14,13 +14,16 @@ class LiveRows:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
+        self.version = 0
 
     def insert(self, rows: Sequence[Row]) -> None:
         """Add rows."""
         self.rows.extend(rows)
+        self.version += 1
 
     def delete(self, rows: Sequence[Row]) -> None:
         """Take away one copy of each row; it must be there."""
+        self.version += 1
         for row in rows:
             key = frozen(row)
             place = next(at for at, each in enumerate(self.rows) if frozen(each) == key)

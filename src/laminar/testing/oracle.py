@@ -6,6 +6,7 @@ another view reads is its own recomputed rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -62,6 +63,7 @@ class Oracle:
         self._session = _quick_session(spark)
         self._reading = _quick_session(spark)
         self._store = SegmentStore(db.path, self._reading)
+        self._compared: dict[str, object] = {}
 
     def table(self, name: str, ddl: str) -> LiveRows:
         """Create a table in the database and in the model."""
@@ -93,20 +95,39 @@ class Oracle:
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what differs from the truth now."""
-        for name, live in self.tables.items():
-            self._bind(name, live.rows)
-            yield from _differences(name, self._stored([name])[name], live.rows)
+        changed = [name for name in self.tables if self._moved(name)]
+        for name in changed:
+            self._bind(name, self.tables[name].rows)
+        for name, stored in (self._stored(changed) if changed else {}).items():
+            yield from _differences(name, stored, self.tables[name].rows)
         for level in self._levels():
             yield from self._fallbacks(level)
-            for at in range(0, len(level), _TOGETHER):
-                yield from self._compare(level[at : at + _TOGETHER])
+            due = [name for name in level if self._moved(name)]
+            for at in range(0, len(due), _TOGETHER):
+                yield from self._compare(due[at : at + _TOGETHER])
+
+    def _moved(self, name: str) -> bool:
+        """Whether rows under a relation, or its own files, are others than when last compared."""
+        catalog = self.db.engine.catalog
+        below = {name, *catalog.registry.all_dependencies(name)}
+        traces = self.db.engine.manifest.traces
+        files = [
+            (own, traces[own].segments)
+            for own in sorted(traces)
+            if re.split("[#!]", own)[0] in below
+        ]
+        rows = [(each, live.version) for each, live in self.tables.items() if each in below]
+        seen, self._compared[name] = self._compared.get(name), (files, rows)
+        return seen != self._compared[name]
 
     def _levels(self) -> list[list[str]]:
         """Views by the length of their longest path to a table: a level reads those before."""
         programs = self.db.engine.catalog.programs
         depth: dict[str, int] = {}
         for name in self.db.engine.catalog.registry.topo_order():
-            depth[name] = 1 + max((depth.get(each, 0) for each in programs[name].sources()), default=0)
+            depth[name] = 1 + max(
+                (depth.get(each, 0) for each in programs[name].sources()), default=0
+            )
         return [
             [name for name in depth if depth[name] == level]
             for level in sorted(set(depth.values()))

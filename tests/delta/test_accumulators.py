@@ -1,0 +1,99 @@
+"""Which aggregates merge, which of them can take a retraction, and how averages divide."""
+
+from __future__ import annotations
+
+import pytest
+
+from laminar.delta.accumulators import (
+    Accumulators,
+    averages_exactly,
+    decimal_quotient,
+    mergeable,
+    summed_kind,
+    times,
+)
+from laminar.plan.nodes import AggCall
+
+
+def call(function: str, *args: str) -> AggCall:
+    return AggCall("r", function, args, f"{function}({', '.join(args)})")
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "invertible"),
+    [
+        ("count_star", "", True),
+        ("count", "string", True),
+        ("count_if", "boolean", True),
+        ("bool_and", "boolean", True),
+        ("bool_or", "boolean", True),
+        ("sum", "int", True),
+        ("sum", "decimal(10,2)", True),
+        ("avg", "bigint", True),
+        ("sum", "double", False),
+        ("avg", "float", False),
+        ("min", "int", False),
+        ("max", "string", False),
+    ],
+)
+def test_what_a_retraction_can_undo(function: str, kind: str, invertible: bool) -> None:
+    args = ("c1",) if kind else ()
+    made = Accumulators((call(function, *args),), {"c1": kind})
+    assert made.invertible is invertible
+
+
+@pytest.mark.parametrize(
+    ("function", "kinds", "expected"),
+    [
+        ("sum", ("int",), True),
+        ("sum", ("interval day to second",), False),
+        ("avg", ("decimal(10,2)",), True),
+        ("avg", ("decimal(20,4)",), True),
+        ("avg", ("decimal(38,18)",), False),
+        ("avg", ("decimal(20,8)",), False),
+        ("sum", ("decimal(38,18)",), True),
+        ("max_by", ("string", "int"), True),
+        ("max_by", ("map<string,int>", "int"), False),
+        ("other", ("int",), False),
+    ],
+)
+def test_what_has_accumulators(function: str, kinds: tuple[str, ...], expected: bool) -> None:
+    types = {f"c{place}": kind for place, kind in enumerate(kinds)}
+    assert mergeable((call(function, *types),), types) is expected
+
+
+def test_calls_share_accumulators() -> None:
+    calls = (call("sum", "c1"), call("avg", "c1"), call("count", "c1"), call("count_star"))
+    made = Accumulators(calls, {"c1": "int"})
+    assert [each.name for each in made.all] == ["__n", "__a1", "__a2"]
+
+
+def test_only_sums_of_doubles_are_inexact() -> None:
+    assert Accumulators((call("avg", "c1"),), {"c1": "float"}).is_inexact
+    assert not Accumulators((call("max", "c1"),), {"c1": "double"}).is_inexact
+    assert not Accumulators((call("avg", "c1"),), {"c1": "int"}).is_inexact
+
+
+def test_a_row_that_does_not_count_adds_nothing_not_even_infinity() -> None:
+    assert times("y", "w", "floating") == "IF(w = 0, 0D, CAST(y AS DOUBLE) * w)"
+    assert times("x", "w", "integer") == "x * w"
+    assert "AGGREGATE" in times("d", "w", "decimal(38,2)")
+
+
+def test_sums_are_kept_in_a_kind_that_holds_them() -> None:
+    assert summed_kind("tinyint") == "integer"
+    assert summed_kind("decimal(5,2)") == "decimal(38,2)"
+    with pytest.raises(ValueError, match="cannot add up"):
+        summed_kind("string")
+
+
+def test_a_quotient_has_four_digits_more_and_is_rounded_once() -> None:
+    assert decimal_quotient(10, 2).endswith("AS DECIMAL(14,6))")
+    assert "%" not in decimal_quotient(14, 3)
+    assert "%" in decimal_quotient(18, 2)
+    assert [averages_exactly(*digits) for digits in ((14, 14), (28, 4), (29, 4), (18, 6))] == [
+        True,
+        True,
+        False,
+        False,
+    ]

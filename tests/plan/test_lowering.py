@@ -1,0 +1,203 @@
+"""From SQL to plans: what is understood, what each clause becomes, and what has no rule."""
+
+# ruff: noqa: E501 - a case is one line
+
+from __future__ import annotations
+
+import pytest
+
+from laminar.plan.lower import lower
+from laminar.plan.nodes import (
+    Aggregate,
+    Anti,
+    Constant,
+    Filter,
+    Generate,
+    Join,
+    KeyedJoin,
+    Node,
+    Project,
+    Reweigh,
+    Scan,
+    TopK,
+    UnionAll,
+    Window,
+    children,
+    scanned,
+)
+from laminar.plan.parse import parse_query, plain_strings
+from laminar.plan.reasons import NoRule, Reason
+from laminar.testing import FixedTyper
+
+RELATIONS = {
+    "t": ("id", "k", "g", "x", "st", "xs"),
+    "u": ("k", "w"),
+    "Odd": ("c1", "c2", "a b"),
+}
+
+
+def plan(sql: str) -> Node:
+    return lower(parse_query(sql), RELATIONS, FixedTyper()).node
+
+
+def kinds(node: Node) -> set[type]:
+    return {type(node)}.union(*(kinds(each) for each in children(node)))
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("WITH RECURSIVE r AS (SELECT 1 AS v) SELECT * FROM r", Reason.RECURSIVE_CTE),
+        ("SELECT * FROM RANGE(3)", Reason.TABLE_FUNCTION),
+        ("SELECT * FROM t TABLESAMPLE (3 ROWS)", Reason.TABLE_SAMPLE),
+        ("SELECT * FROM u PIVOT (SUM(w) FOR k IN (1, 2))", Reason.PIVOT),
+        ("SELECT * FROM t NATURAL JOIN u", Reason.NATURAL_JOIN),
+        ("SELECT 1 FROM t, LATERAL (SELECT w FROM u)", Reason.LATERAL_SUBQUERY),
+        ("SELECT id FROM t LEFT JOIN u ON t.x > u.w", Reason.NON_EQUI_OUTER_JOIN),
+        ("SELECT id FROM t LEFT JOIN u ON TRUE", Reason.NON_EQUI_OUTER_JOIN),
+        ("SELECT id FROM t WHERE x > 1 OR EXISTS (SELECT 1 FROM u)", Reason.SUBQUERY_POSITION),
+        ("SELECT SUM(x - (SELECT MAX(w) FROM u)) AS s FROM t", Reason.SUBQUERY_POSITION),
+        ("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.w < t.x)", Reason.CORRELATION),
+        ("SELECT id FROM t WHERE k NOT IN (SELECT w FROM u WHERE u.k = t.x)", Reason.CORRELATION),
+        ("SELECT id FROM t WHERE (k, x) NOT IN (SELECT k, w FROM u)", Reason.CORRELATION),
+        (
+            "SELECT (SELECT SIZE(COLLECT_LIST(w)) FROM u WHERE u.k = t.k) AS n FROM t",
+            Reason.CORRELATION,
+        ),
+        ("SELECT (SELECT w FROM u) AS w FROM t", Reason.SCALAR_CARDINALITY),
+        ("SELECT EXPLODE(xs) + 1 AS e FROM t", Reason.GENERATOR_POSITION),
+        ("SELECT POSEXPLODE(xs) AS (p, e) FROM t", Reason.GENERATOR_POSITION),
+        ("SELECT SUM(x) OVER w AS s FROM t WINDOW w AS (PARTITION BY k)", Reason.NAMED_WINDOW),
+        ("SELECT id FROM t ORDER BY id LIMIT 1 + 1", Reason.LIMIT_EXPRESSION),
+        ("SELECT id FROM t ORDER BY id OFFSET 1", Reason.LIMIT_EXPRESSION),
+        ("SELECT TO_JSON(STRUCT(*)) AS j FROM t", Reason.STAR_ARGUMENT),
+        ("SELECT COUNT(t.*) AS n FROM t", Reason.STAR_ARGUMENT),
+        ("SELECT ARRAYS_ZIP(xs, xs) AS z FROM t", Reason.NAMED_BY_COLUMNS),
+        ("SELECT nothing FROM t", Reason.UNRESOLVED_NAME),
+        ("SELECT * FROM nowhere", Reason.UNRESOLVED_NAME),
+        ("SELECT id FROM t SORT BY id", Reason.UNKNOWN_CLAUSE),
+        ("SELECT k FROM t UNION ALL BY NAME SELECT k FROM u", Reason.UNKNOWN_CLAUSE),
+        ("SELECT k, FIRST(x) AS f FROM t GROUP BY k", Reason.NON_DETERMINISTIC),
+        ("SELECT LAST(x, TRUE) AS f FROM t", Reason.NON_DETERMINISTIC),
+        ("SELECT ANY_VALUE(x) FILTER (WHERE k > 1) AS f FROM t", Reason.NON_DETERMINISTIC),
+        ("SELECT FIRST_VALUE(x) IGNORE NULLS AS f FROM t", Reason.NON_DETERMINISTIC),
+    ],
+)
+def test_what_has_no_rule_says_why(sql: str, reason: Reason) -> None:
+    with pytest.raises(NoRule) as raised:
+        plan(sql)
+    assert raised.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT k FROM t", {Project, Scan}),
+        ("SELECT k FROM t WHERE x > 1", {Project, Filter, Scan}),
+        ("SELECT 1 AS a", {Project, Constant}),
+        ("SELECT * FROM VALUES (1), (2) AS v(a)", {Project, Constant}),
+        ("SELECT k FROM t UNION ALL SELECT k FROM u", {UnionAll, Project, Scan}),
+        ("SELECT k FROM t UNION SELECT k FROM u", {Aggregate, UnionAll, Project, Scan}),
+        ("SELECT k FROM t EXCEPT ALL SELECT k FROM u", {Reweigh, Aggregate, UnionAll, Project, Scan}),
+        ("SELECT DISTINCT k FROM t", {Aggregate, Project, Scan}),
+        ("SELECT COUNT(*) AS n FROM t", {Aggregate, Project, Scan}),
+        ("SELECT t.id FROM t, u WHERE t.k = u.k", {Join, Project, Scan}),
+        ("SELECT id, w FROM t LEFT JOIN u ON t.k = u.k", {Join, Anti, Aggregate, UnionAll, Project, Scan}),
+        ("SELECT id FROM t LEFT JOIN u ON t.k = u.k AND x > w", {KeyedJoin, Project, Scan}),
+        ("SELECT id FROM t SEMI JOIN u ON t.k = u.k", {Join, Aggregate, Project, Scan}),
+        ("SELECT id FROM t ANTI JOIN u ON t.k = u.k", {Anti, Aggregate, Project, Scan}),
+        ("SELECT SUM(x) OVER (PARTITION BY k) AS s FROM t", {Window, Project, Scan}),
+        ("SELECT id FROM t ORDER BY x LIMIT 2", {TopK, Project, Scan}),
+        ("SELECT id FROM t ORDER BY x", {Project, Scan}),
+        ("(SELECT k FROM t) LIMIT 2", {TopK, Project, Scan}),
+        ("SELECT e FROM t LATERAL VIEW EXPLODE(xs) q AS e", {Generate, Project, Scan}),
+        ("SELECT EXPLODE(xs) AS e FROM t", {Generate, Project, Scan}),
+        ("SELECT FIRST_VALUE(x) OVER (PARTITION BY k ORDER BY x) AS f FROM t", {Window, Project, Scan}),
+        ("SELECT id FROM t WHERE EXISTS(xs, e -> e > 1)", {Project, Filter, Scan}),
+        ("SELECT id FROM t WHERE g LIKE ANY ('a%', 'b%')", {Project, Filter, Scan}),
+    ],
+)  # fmt: skip
+def test_each_clause_becomes_its_operators(sql: str, expected: set[type]) -> None:
+    assert kinds(plan(sql)) == expected
+
+
+def test_names_are_found_whatever_their_case() -> None:
+    node = plan("SELECT T.K, `A B` FROM T JOIN ODD ON t.K = odd.C1")
+    assert scanned(node) == ("t", "Odd")
+
+
+def test_a_users_column_is_not_taken_for_one_of_the_plan() -> None:
+    node = plan("SELECT u.*, c1, c2 FROM u JOIN odd ON u.k = odd.c1")
+    assert isinstance(node, Project)
+    # u.k and u.w are c1 and c2 in the plan, the columns that the user calls so are c3 and c4.
+    assert [expression for expression, _ in node.items] == ["c1", "c2", "c3", "c4"]
+
+
+def test_a_scalar_in_where_does_not_show_in_the_star() -> None:
+    lowered = lower(
+        parse_query("SELECT * FROM u WHERE w > (SELECT MAX(x) FROM t)"), RELATIONS, FixedTyper()
+    )
+    assert lowered.names == ("k", "w")
+
+
+def test_a_field_path_keeps_its_fields() -> None:
+    node = plan("SELECT st.a, t.st.b.c AS d FROM t")
+    assert isinstance(node, Project)
+    assert [expression for expression, _ in node.items] == ["c5.a", "c5.b.c"]
+
+
+def test_a_lambda_hides_a_column_of_the_same_name() -> None:
+    node = plan("SELECT TRANSFORM(xs, id -> id + x) AS y FROM t")
+    assert isinstance(node, Project)
+    assert node.items[0][0] == "TRANSFORM(c6, id -> id + c4)"
+
+
+def test_fields_of_a_struct_are_called_as_the_user_called_the_columns() -> None:
+    node = plan("SELECT TO_JSON(STRUCT(k, x AS y)) AS j FROM t")
+    assert isinstance(node, Project)
+    assert node.items[0][0] == "TO_JSON(STRUCT(c2 AS k, c4 AS y))"
+
+
+def test_intersect_binds_tighter_than_union() -> None:
+    node = plan("SELECT k FROM t UNION ALL SELECT k FROM u INTERSECT SELECT x FROM t")
+    assert isinstance(node, UnionAll)
+    assert [Reweigh in kinds(each) for each in node.inputs] == [False, True]
+
+
+def test_inner_joins_in_a_row_are_one_join() -> None:
+    node = plan("SELECT 1 AS o FROM t JOIN u ON t.k = u.k JOIN u v ON v.k = u.k WHERE t.x > 1")
+    assert isinstance(node, Project)
+    assert isinstance(node.input, Join)
+    assert len(node.input.inputs) == 3
+    assert [each.is_equality for each in node.input.predicates] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("sql", "partition"),
+    [
+        ("SELECT SUM(x) OVER (PARTITION BY k, g) AS a, MAX(x) OVER (PARTITION BY g) AS b FROM t", 1),
+        ("SELECT SUM(x) OVER (PARTITION BY k) AS a, MAX(x) OVER (PARTITION BY g) AS b FROM t", 0),
+        ("SELECT SUM(x) OVER (PARTITION BY k, x % 2) AS a FROM t", 2),
+    ],
+)  # fmt: skip
+def test_windows_share_what_they_are_all_partitioned_by(sql: str, partition: int) -> None:
+    node = plan(sql)
+    assert isinstance(node, Project)
+    assert isinstance(node.input, Window)
+    assert len(node.input.partition) == partition
+
+
+@pytest.mark.parametrize(
+    ("sql", "same"),
+    [
+        ("SELECT 'it''s'", r"SELECT 'it\'s'"),
+        (r"SELECT 'a\'b'", r"SELECT 'a\'b'"),
+        (r"SELECT r'\d'", r"SELECT '\\d'"),
+        (r"SELECT '\%'", r"SELECT '\\%'"),
+        ("SELECT \"say \"\"hi\"\"\"", "SELECT 'say \"hi\"'"),
+        ("SELECT 'plain', \"x\" FROM `it''s`", "SELECT 'plain', \"x\" FROM `it''s`"),
+        ("SELECT '', 1", "SELECT '', 1"),
+    ],
+)  # fmt: skip
+def test_strings_are_written_so_that_all_read_them_alike(sql: str, same: str) -> None:
+    assert plain_strings(sql) == same
