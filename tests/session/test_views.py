@@ -94,7 +94,6 @@ def test_a_name_can_be_used_again_for_something_else(trades: laminar.Database) -
     assert rows(trades, "trades") == [("hello",)]
 
 
-@pytest.mark.xfail(reason="rows that wait for a dropped table come back with its name", strict=True)
 def test_pending_rows_go_with_their_table(trades: laminar.Database) -> None:
     trades.insert("trades", [("C", 1.0, 1)])
     trades.execute("DROP TABLE trades; CREATE TABLE trades (note STRING)")

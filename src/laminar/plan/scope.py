@@ -100,6 +100,14 @@ class Scope:
         levels = [self._level_of(column) for column in expression.find_all(exp.Column)]
         return bool(levels) and all(level is not None and level is not self for level in levels)
 
+    def reaches_out(self, expression: exp.Expr) -> bool:
+        """Whether the expression reads the queries around this one.
+
+        Names that only a query nested in it knows do not count.
+        """
+        levels = (self._level_of(column) for column in expression.find_all(exp.Column))
+        return any(level is not None and level is not self for level in levels)
+
     def _level_of(self, column: exp.Column) -> Scope | None:
         found = self.lookup(column)
         return found[1] if found else None

@@ -64,11 +64,12 @@ class _Inner:
         local: list[exp.Expr] = []
         clause = select.args.get("where")
         for each in conjuncts(clause.this if clause else None):
-            if self.scope.is_local(each):
-                if has_subquery(each):
-                    self.node = apply_condition(ctx, self.node, self.scope, ctes, each)
-                else:
-                    local.append(self.scope.resolve(each))
+            if has_subquery(each):
+                if self.scope.reaches_out(each):
+                    raise NoRule(Reason.CORRELATION, text(each))
+                self.node = apply_condition(ctx, self.node, self.scope, ctes, each)
+            elif self.scope.is_local(each):
+                local.append(self.scope.resolve(each))
             else:
                 self.pairs.append(self._pair(outer, each))
         self.node = where(self.node, local)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -13,9 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source, close
-from laminar.dag import DagNode
 from laminar.delta.program import Merged, Program, Recomputed
-from laminar.errors import ConnectorError, DuplicateName, HasDependents, OperatorNotFound
+from laminar.errors import (
+    ConnectorError,
+    DuplicateName,
+    HasDependents,
+    NotSupported,
+    OperatorNotFound,
+)
 from laminar.model.trace import WEIGHT, Manifest, Trace
 from laminar.mv import MvState
 from laminar.runtime.catalog import Catalog
@@ -27,6 +33,7 @@ from laminar.runtime.definitions import (
     from_json,
     to_json,
 )
+from laminar.runtime.epoch_task import EpochTask
 from laminar.runtime.executor import DagExecutor, Delta, named_error
 from laminar.runtime.faces import Faces, Moment
 from laminar.runtime.ingest import Ingest, Prefetch, Range, pending_ranges
@@ -34,8 +41,7 @@ from laminar.runtime.maintain import Maintainer
 from laminar.runtime.operators import restore, snapshots
 from laminar.runtime.programs import OBJECT, Sink, applied
 from laminar.runtime.relations import partial_trace
-from laminar.runtime.report import EpochReport, ViewReport
-from laminar.runtime.shared_pass import plan_passes
+from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session
 from laminar.runtime.typer import SparkTyper
 from laminar.runtime.views import first_sentence
@@ -75,6 +81,7 @@ class Engine:
         self._compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
         sweep(root, self._manifests.live_files())
         self._reopen()
+        self.pending.keep_only(self._tables())
 
     def _reopen(self) -> None:
         """Compile what the last manifest defines."""
@@ -177,7 +184,10 @@ class Engine:
         flipped = {
             name: Moment(moment.schema, (), moment.before) for name, moment in moments.items()
         }
-        faces = Faces(self._work, self.store, self.catalog.relations, flipped, first=own)
+        careful = any(moment.has_retractions for moment in flipped.values())
+        faces = Faces(
+            self._work, self.store, self.catalog.relations, flipped, first=own, careful=careful
+        )
         maintainer = Maintainer(faces, self.store, epoch, self._run_full)
         for relation in program.relations:
             maintainer.maintain(relation)
@@ -188,12 +198,12 @@ class Engine:
         return traces
 
     def _promote(self, name: str, traces: Mapping[str, Trace], epoch: int) -> dict[str, Trace]:
-        """Store the results of groups that were kept as accumulators only."""
+        """Store the rows of a relation that had them by definition, or as accumulators, only."""
         relations = self.catalog.relations
         before = replace(relations, finished=relations.finished - {name})
         faces = Faces(self._work, self.store, before, self._moments(traces))
-        rows = traces.get(partial_trace(name))
-        segment = self.store.materialise(name, epoch, faces.content(name), rows.rows if rows else 0)
+        rows = sum(trace.rows for trace in traces.values())
+        segment = self.store.materialise(name, epoch, faces.content(name), rows)
         if segment is None:
             return {}
         return {name: Trace(self._moments(traces)[name].schema, (segment,))}
@@ -215,6 +225,7 @@ class Engine:
             traces = {key: value for key, value in self.manifest.traces.items() if key in kept}
             offsets = {k: v for k, v in self.manifest.offsets.items() if k not in dropped}
             self._commit(self.manifest.epoch, traces, offsets)
+            self.pending.keep_only(self._tables())
             return dropped
 
     # Pausing
@@ -237,7 +248,18 @@ class Engine:
         """Leave a view and its dependents at the epoch they have."""
         with self._lock:
             self.catalog.registry.set_state(name, MvState.PAUSED)
-            self._commit(self.manifest.epoch, dict(self.manifest.traces), self.manifest.offsets)
+            traces = dict(self.manifest.traces)
+            for each in self._held() & self.catalog.relations.fused:
+                # It has rows by definition only, and those would move on with its inputs.
+                if any(
+                    part not in self._own(each) for part in self.catalog.programs[each].output.reads
+                ):
+                    traces |= self._promote(each, self.manifest.traces, self.manifest.epoch)
+            self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+            self._plan_storage()
+
+    def _own(self, view: str) -> frozenset[str]:
+        return frozenset(each.shape.name for each in self.catalog.programs[view].relations)
 
     def resume(self, name: str) -> None:
         """Bring a paused view and its dependents to the current epoch, all or none."""
@@ -250,7 +272,7 @@ class Engine:
             try:
                 traces = dict(self.manifest.traces)
                 for each in due:
-                    own = {r.shape.name for r in self.catalog.programs[each].relations}
+                    own = self._own(each)
                     mine = own | {partial_trace(part) for part in own}
                     traces = {key: trace for key, trace in traces.items() if key not in mine}
                     traces = self._fill(self.catalog.programs[each], traces)
@@ -303,21 +325,13 @@ class Engine:
         traces = self._compactor.adopt(self.manifest.traces)
         moments = self._moments(traces)
         rows_in = self._ingest(taken, moments, epoch)
-        faces = Faces(self._work, self.store, self.catalog.relations, moments)
-        maintainer = Maintainer(faces, self.store, epoch, self._run_full)
-        task = EpochTask(self.catalog, faces, maintainer, self._held(), self._sizes)
-        changed = {
-            each.table: Delta(each.table, moments[each.table].changed_rows)
-            for each in taken
-            if moments[each.table].delta
-        }
         try:
-            self._executor().run_epoch(task, changed)
+            task, faces = self._run_nodes(moments, taken, epoch)
         except Exception:
             discard(self.root, (f for m in moments.values() for s in m.delta for f in s.files))
-            restore(self.operators, self.manifest.state.get("operators", {}))
             self._prefetch.forget()
             raise
+        moments = faces.moments
         self._sizes = {
             name.removesuffix(partial_trace("")): moment.changed_rows
             for name, moment in moments.items()
@@ -335,6 +349,44 @@ class Engine:
         self._compactor.submit(self.manifest.traces, self.catalog.relations, epoch)
         duration = (time.perf_counter() - started) * 1000
         return EpochReport(epoch, rows_in, duration, task.reports)
+
+    def _run_nodes(
+        self, ingested: dict[str, Moment], taken: list[Range], epoch: int
+    ) -> tuple[EpochTask, Faces]:
+        """Run all nodes; if that fails, again without rows that are there and taken back.
+
+        A trace may hold a row and its retraction. Usually it is cheaper to compute with both than
+        to find out that they cancel, but an expression may fail for a row that is gone.
+        """
+        try:
+            return self._try_nodes(ingested, taken, epoch, careful=False)
+        except Exception:
+            if not any(moment.has_retractions for moment in ingested.values()):
+                raise
+        return self._try_nodes(ingested, taken, epoch, careful=True)
+
+    def _try_nodes(
+        self, ingested: dict[str, Moment], taken: list[Range], epoch: int, *, careful: bool
+    ) -> tuple[EpochTask, Faces]:
+        faces = Faces(
+            self._work, self.store, self.catalog.relations, dict(ingested), careful=careful
+        )
+        maintainer = Maintainer(faces, self.store, epoch, self._run_full)
+        task = EpochTask(self.catalog, faces, maintainer, self._held(), self._sizes)
+        changed = {
+            each.table: Delta(each.table, ingested[each.table].changed_rows)
+            for each in taken
+            if ingested[each.table].delta
+        }
+        try:
+            self._executor().run_epoch(task, changed)
+        except Exception:
+            kept = {f for m in ingested.values() for s in m.delta for f in s.files}
+            made = {f for m in faces.moments.values() for s in m.delta for f in s.files}
+            discard(self.root, made - kept)
+            restore(self.operators, self.manifest.state.get("operators", {}))
+            raise
+        return task, faces
 
     def _publish(self, epoch: int, faces: Faces) -> None:
         """Hand the epoch's deltas to the sinks, now that it is committed."""
@@ -425,8 +477,25 @@ class Engine:
     ) -> tuple[int, Faces]:
         """Return all relations as they were at an epoch (by default the newest)."""
         manifest = self.manifest if epoch is None else self._manifests.get(epoch)
-        faces = Faces(session, store, self.catalog.relations, self._moments(manifest.traces))
-        return manifest.epoch, faces
+        relations = self.catalog.relations
+        if epoch is not None:
+            self._require_same_definitions(manifest)
+            # What is stored now may have been fused or unfinished then.
+            relations = replace(
+                relations,
+                fused=frozenset(manifest.state.get("fused", ())),
+                finished=frozenset(manifest.traces),
+            )
+        return manifest.epoch, Faces(session, store, relations, self._moments(manifest.traces))
+
+    def _require_same_definitions(self, manifest: Manifest) -> None:
+        then = {each["name"]: each for each in json.loads(json.dumps(manifest.catalog))}
+        now = {each["name"]: each for each in json.loads(json.dumps(self.manifest.catalog))}
+        for name in now:
+            if name in then and then[name] != now[name]:
+                raise NotSupported(
+                    f'reading epoch {manifest.epoch}, at which "{name}" was defined otherwise'
+                )
 
     def close(self) -> None:
         """Stop threads and close sources; committed epochs are on disk already."""
@@ -440,58 +509,6 @@ class Engine:
 
 
 _FULL_LOCK = threading.Lock()
-
-
-class EpochTask:
-    """The work of one epoch at each node."""
-
-    def __init__(
-        self,
-        catalog: Catalog,
-        faces: Faces,
-        maintainer: Maintainer,
-        held: frozenset[str],
-        sizes: dict[str, int],
-    ) -> None:
-        self._sizes = sizes
-        self._held = held
-        self._catalog = catalog
-        self._faces = faces
-        self._maintainer = maintainer
-        self.reports: dict[str, ViewReport] = {}
-
-    def prepare(self, nodes: list[DagNode]) -> None:
-        """Let aggregates over the same rows share a pass."""
-        running = [
-            self._catalog.programs[node.name] for node in nodes if node.name not in self._held
-        ]
-        first = [program.relations[0] for program in running]
-        members = [each for each in first if isinstance(each, Merged)]
-        if len(members) > 1:
-            self._maintainer.shared |= plan_passes(members, self._faces, self._sizes)
-
-    def run(self, node: DagNode, _inputs: list[Delta]) -> Delta | None:
-        """Bring the relations of a view up to date, in order."""
-        if node.name in self._held:
-            return None
-        started = time.perf_counter()
-        program = self._catalog.programs[node.name]
-        rows = 0
-        for relation in program.relations:
-            rows = self._maintainer.maintain(relation)
-        duration = (time.perf_counter() - started) * 1000
-        name = program.view
-        self.reports[name] = ViewReport(name, rows, duration, program.strategy.value)
-        if not self._faces.state(name).changed:
-            return None
-        return Delta(name, rows)
-
-    def share(self, node: DagNode, delta: Delta) -> Delta:
-        """Cache the delta of a fused view, so that its consumers do not compute it again."""
-        if node.name not in self._faces.relations.fused:
-            return delta  # stored: reading it again is reading a file
-        self._faces.share(node.name)
-        return replace(delta, release=lambda: self._faces.unshare(node.name))
 
 
 def _empty() -> Manifest:

@@ -53,6 +53,11 @@ class Moment:
         )
 
     @property
+    def has_retractions(self) -> bool:
+        """Whether a row and its retraction may both be here."""
+        return not all(each.insert_only for each in (*self.before, *self.delta))
+
+    @property
     def changed_rows(self) -> int:
         """Rows of the delta."""
         return sum(each.rows for each in self.delta)
@@ -83,6 +88,7 @@ class Faces:
         relations: the physical graph.
         moments: trace name -> moment; grows as the epoch computes deltas.
         first: relations that are filled for the first time.
+        careful: rows that are taken back within a face are left out of it, at a cost.
     """
 
     def __init__(
@@ -92,10 +98,13 @@ class Faces:
         relations: Relations,
         moments: dict[str, Moment],
         first: frozenset[str] = frozenset(),
+        *,
+        careful: bool = False,
     ) -> None:
         self.relations = relations
         self.moments = moments
         self.first = first
+        self._careful = careful
         self.states = States(self)
         self.session = session
         self._store = store
@@ -180,7 +189,14 @@ class Faces:
 
     def _stored(self, name: str, version: Version) -> DataFrame:
         moment = self.moments[name]
-        return self._store.frame(moment.schema, moment.segments(version))
+        segments = moment.segments(version)
+        frame = self._store.frame(moment.schema, segments)
+        if not self._careful or all(each.insert_only for each in segments):
+            return frame
+        face = table(name, f"raw_{version}")
+        frame.createOrReplaceTempView(face)
+        names = tuple(column for column in frame.columns if column != WEIGHT)
+        return self.session.sql(consolidate(f"SELECT * FROM {face}", names))
 
     def content(self, name: str) -> DataFrame:
         """Return a relation's rows after the epoch, as plain rows."""

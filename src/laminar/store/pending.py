@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +77,19 @@ class PendingLog:
                     # One that stays behind is harmless: readers ask for what comes after it.
                     files.remove_quietly(batch.path)
             queue[:] = [batch for batch in queue if batch.seq > seq]
+
+    def keep_only(self, tables: Collection[str]) -> None:
+        """Forget what waits for tables that are no longer there."""
+        if not self._root.is_dir():
+            return
+        kept = {folder_name(table) for table in tables}
+        with self._guard:
+            for folder in self._root.iterdir():
+                if folder.name not in kept:
+                    for path in folder.iterdir():
+                        files.remove_quietly(path)
+            for table in [known for known in self._queues if known not in tables]:
+                del self._queues[table], self._last[table]
 
     def _lock(self, table: str) -> threading.Lock:
         with self._guard:

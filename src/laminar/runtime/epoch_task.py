@@ -1,0 +1,94 @@
+"""The work of one epoch at each node of the DAG."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from pyspark.errors import PySparkException
+
+from laminar.dag import DagNode
+from laminar.delta.change import Version
+from laminar.delta.program import Merged
+from laminar.runtime.catalog import Catalog
+from laminar.runtime.executor import Delta, named_error
+from laminar.runtime.faces import Faces
+from laminar.runtime.maintain import Maintainer
+from laminar.runtime.report import ViewReport
+from laminar.runtime.shared_pass import plan_passes
+
+
+class EpochTask:
+    """Brings views up to date, as the executor reaches them.
+
+    Args:
+        catalog: what is defined.
+        faces: the relations of this epoch.
+        maintainer: runs the rule of each relation.
+        held: views that stay where they are.
+        sizes: aggregate -> partial rows it made last; tells whether sharing a pass pays off.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        faces: Faces,
+        maintainer: Maintainer,
+        held: frozenset[str],
+        sizes: dict[str, int],
+    ) -> None:
+        self._catalog = catalog
+        self._faces = faces
+        self._maintainer = maintainer
+        self._held = held
+        self._sizes = sizes
+        self.reports: dict[str, ViewReport] = {}
+
+    def prepare(self, nodes: list[DagNode]) -> None:
+        """Let aggregates over the same rows share a pass."""
+        running = [
+            self._catalog.programs[node.name] for node in nodes if node.name not in self._held
+        ]
+        first = [program.relations[0] for program in running]
+        members = [each for each in first if isinstance(each, Merged)]
+        if len(members) > 1:
+            self._maintainer.shared |= plan_passes(members, self._faces, self._sizes)
+
+    def run(self, node: DagNode, _inputs: list[Delta]) -> Delta | None:
+        """Bring the relations of a view up to date, in order."""
+        if node.name in self._held:
+            return None
+        started = time.perf_counter()
+        program = self._catalog.programs[node.name]
+        rows = 0
+        try:
+            for relation in program.relations:
+                rows = self._maintainer.maintain(relation) or rows
+        except PySparkException as error:
+            raise named_error(self._culprit(node.name), error) from error
+        duration = (time.perf_counter() - started) * 1000
+        name = program.view
+        self.reports[name] = ViewReport(name, rows, duration, program.strategy.value)
+        if not self._faces.state(name).changed:
+            return None
+        return Delta(name, rows)
+
+    def share(self, node: DagNode, delta: Delta) -> Delta:
+        """Cache the delta of a fused view, so that its consumers do not compute it again."""
+        if node.name not in self._faces.relations.fused:
+            return delta  # stored: reading it again is reading a file
+        self._faces.share(node.name)
+        return replace(delta, release=lambda: self._faces.unshare(node.name))
+
+    def _culprit(self, name: str) -> str:
+        """A fused view runs inside its readers: find out whose expression failed."""
+        upstream = self._catalog.registry.all_dependencies(name)
+        for each in upstream:
+            if each not in self._faces.relations.fused or each in self._held:
+                continue
+            try:
+                rows = self._faces.frame(each, Version.DELTA)
+                rows.write.format("noop").mode("overwrite").save()
+            except PySparkException:
+                return each
+        return name
