@@ -110,7 +110,7 @@ class Database:
         names = [catalog.resolve(each) for each in relations_of(text)]
         shapes = {name.lower(): catalog.shape(name) for name in names}
         with self._read_lock:
-            epoch, faces = self.engine.faces_at(self._reading, self._read_store, as_of_epoch)
+            epoch, faces = self.engine.faces_at(self._reading, self._read_store, as_of_epoch, names)
             for name in names:
                 faces.content(name).createOrReplaceTempView(f"`{name}`")
             try:

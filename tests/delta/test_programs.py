@@ -93,8 +93,15 @@ def test_a_retraction_resets_only_what_cannot_undo_it() -> None:
     assert needs_reset(extremes, changed(inserts=False))
     text = reset(extremes, changed(inserts=False), "partial_before")
     assert "(new)" in text
-    assert "-t.__weight AS __weight FROM partial_before" in text
+    assert "SELECT t.* FROM partial_before t LEFT SEMI JOIN" in text
     assert "partial_before" not in reset(extremes, changed(inserts=False), None)
+
+
+def test_a_reset_takes_back_what_still_counts_not_the_whole_history() -> None:
+    extremes = merged("SELECT MAX(x) AS m FROM t")
+    text = reset(extremes, changed(inserts=False), "partial_before")
+    taken_back = text[text.index("-__weight") :]
+    assert taken_back.index("SUM(__weight)") < taken_back.index("partial_before")
 
 
 def test_the_old_result_is_computed_if_exact_and_read_if_not() -> None:

@@ -51,9 +51,10 @@ def reset(relation: Merged, given: Change, partial_before: str | None) -> str:
     parts = [_partials(relation, untouched)]
     if partial_before is not None:
         names = partial_columns(relation)
+        held = f"SELECT t.* FROM {partial_before} t LEFT SEMI JOIN ({hit}) k ON {on}"
+        # Only what still counts: taking back the whole history would double it in every epoch.
         parts.append(
-            f"SELECT {columns(names, 't.')}, -t.{WEIGHT} AS {WEIGHT} "
-            f"FROM {partial_before} t LEFT SEMI JOIN ({hit}) k ON {on}"
+            f"SELECT {columns(names)}, -{WEIGHT} AS {WEIGHT} FROM ({consolidate(held, names)})"
         )
     if given.after is not None:
         again = f"SELECT t.* FROM ({given.after}) t LEFT SEMI JOIN ({hit}) k ON {on}"

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source, close
-from laminar.delta.program import Merged, Program, Recomputed
+from laminar.delta.program import Program, Recomputed
 from laminar.errors import (
     ConnectorError,
     DuplicateName,
     HasDependents,
-    NotSupported,
     OperatorNotFound,
 )
-from laminar.model.trace import WEIGHT, Manifest, Trace
+from laminar.model.trace import Manifest, Trace
 from laminar.mv import MvState
 from laminar.runtime.catalog import Catalog
 from laminar.runtime.compactor import Compactor
@@ -35,7 +32,8 @@ from laminar.runtime.definitions import (
 )
 from laminar.runtime.epoch_task import EpochTask
 from laminar.runtime.executor import DagExecutor, Delta, named_error
-from laminar.runtime.faces import Faces, Moment
+from laminar.runtime.faces import Faces, Moment, moments_of
+from laminar.runtime.filling import Filler
 from laminar.runtime.ingest import Ingest, Prefetch, Range, pending_ranges
 from laminar.runtime.maintain import Maintainer
 from laminar.runtime.operators import restore, snapshots
@@ -43,15 +41,13 @@ from laminar.runtime.programs import OBJECT, Sink, applied
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session
+from laminar.runtime.timeline import Timeline
 from laminar.runtime.typer import SparkTyper
 from laminar.runtime.views import first_sentence
-from laminar.store import ManifestStore, PendingLog, SegmentStore, discard, sweep
+from laminar.store import PendingLog, SegmentStore, discard
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-RETAINED_EPOCHS = 64
-"""How many past epochs can be read again, unless the setting says otherwise."""
 
 
 class Engine:
@@ -66,7 +62,7 @@ class Engine:
         self._compacting = own_session(spark, partitions)
         self.store = SegmentStore(root, self._work)
         self._full_store = SegmentStore(root, self._full)
-        self._manifests = ManifestStore(root)
+        self._timeline = Timeline(root)
         self._lock = threading.RLock()
         self.catalog = Catalog(SparkTyper(own_session(spark, partitions)))
         self.sources: dict[str, Source] = {}
@@ -74,14 +70,18 @@ class Engine:
         self.operators: dict[str, Any] = {}
         self.sinks: list[Sink] = []
         self._sizes: dict[str, int] = {}  # partial rows that each aggregate made last
-        self.manifest = self._manifests.latest() or _empty()
         self.pending = PendingLog(root, _committed(self.manifest))
         self._reader = Ingest(self._work, self.store, self.pending, self.sources)
         self._prefetch = Prefetch(self._reader)
         self._compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
-        sweep(root, self._manifests.live_files())
+        self._filler = Filler(self._work, self.store, self._run_full)
         self._reopen()
         self.pending.keep_only(self._tables())
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the newest epoch holds."""
+        return self._timeline.manifest
 
     def _reopen(self) -> None:
         """Compile what the last manifest defines."""
@@ -120,7 +120,7 @@ class Engine:
             program = self.catalog.compile(definition)
             self.catalog.add_view(definition, program)
             try:
-                traces = self._fill(program, self.manifest.traces)
+                traces = self._filled(program, self.manifest.traces)
             except Exception as error:
                 self.catalog.remove(definition.name)
                 self._plan_storage()
@@ -135,7 +135,7 @@ class Engine:
             self.operators[definition.name] = operator
             self.catalog.add_view(definition, program)
             try:
-                traces = self._fill(program, self.manifest.traces)
+                traces = self._filled(program, self.manifest.traces)
             except Exception as error:
                 self.catalog.remove(definition.name)
                 del self.operators[definition.name]
@@ -162,51 +162,26 @@ class Engine:
             self.sinks = [each for each in self.sinks if each.name != sink.name] + [sink]
             finished = self.catalog.relations.finished
             self._plan_storage()
-            traces = dict(self.manifest.traces)
-            for name in self.catalog.relations.finished - finished:
-                traces |= self._promote(name, traces, self.manifest.epoch)
+            traces = self._finished(finished, self.manifest.traces)
             self._commit(self.manifest.epoch, traces, self.manifest.offsets)
 
     def empty(self, name: str) -> DataFrame:
         """Return a frame with a relation's columns and no rows."""
         return self.store.frame(self.catalog.shape(self.catalog.resolve(name)).ddl, ())
 
-    def _fill(self, program: Program, given: Mapping[str, Trace]) -> dict[str, Trace]:
-        """Compute a new view: everything its inputs hold is one delta from nothing."""
-        finished_before = self.catalog.relations.finished
+    def _filled(self, program: Program, traces: Mapping[str, Trace]) -> Mapping[str, Trace]:
+        """Return the traces with a new view's; what it reads may have to store more from now on."""
+        finished = self.catalog.relations.finished
         self._plan_storage()
-        epoch = self.manifest.epoch
-        traces = dict(given)
-        own = frozenset(each.shape.name for each in program.relations)
-        for name in self.catalog.relations.finished - finished_before - own:
-            traces |= self._promote(name, traces, epoch)
-        moments = self._moments(traces)
-        flipped = {
-            name: Moment(moment.schema, (), moment.before) for name, moment in moments.items()
-        }
-        careful = any(moment.has_retractions for moment in flipped.values())
-        faces = Faces(
-            self._work, self.store, self.catalog.relations, flipped, first=own, careful=careful
-        )
-        maintainer = Maintainer(faces, self.store, epoch, self._run_full)
-        for relation in program.relations:
-            maintainer.maintain(relation)
-        for name in own:
-            for trace in (name, partial_trace(name)):
-                if flipped.get(trace) is not None and flipped[trace].delta:
-                    traces[trace] = Trace(flipped[trace].schema, flipped[trace].delta)
-        return traces
+        traces = self._finished(finished | self._own(program.view), traces)
+        return self._filler.fill(program, self.catalog.relations, traces, self.manifest.epoch)
 
-    def _promote(self, name: str, traces: Mapping[str, Trace], epoch: int) -> dict[str, Trace]:
-        """Store the rows of a relation that had them by definition, or as accumulators, only."""
-        relations = self.catalog.relations
-        before = replace(relations, finished=relations.finished - {name})
-        faces = Faces(self._work, self.store, before, self._moments(traces))
-        rows = sum(trace.rows for trace in traces.values())
-        segment = self.store.materialise(name, epoch, faces.content(name), rows)
-        if segment is None:
-            return {}
-        return {name: Trace(self._moments(traces)[name].schema, (segment,))}
+    def _finished(self, before: frozenset[str], traces: Mapping[str, Trace]) -> Mapping[str, Trace]:
+        for name in self.catalog.relations.finished - before:
+            traces = self._filler.store_rows(
+                name, self.catalog.relations, traces, self.manifest.epoch
+            )
+        return traces
 
     def drop(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
         """Drop a relation and, if asked, all that reads it."""
@@ -221,7 +196,7 @@ class Engine:
                 if source is not None:
                     close(source)
             self._plan_storage()
-            kept = self._moments(self.manifest.traces)
+            kept = moments_of(self.catalog.relations, self.manifest.traces)
             traces = {key: value for key, value in self.manifest.traces.items() if key in kept}
             offsets = {k: v for k, v in self.manifest.offsets.items() if k not in dropped}
             self._commit(self.manifest.epoch, traces, offsets)
@@ -254,7 +229,9 @@ class Engine:
                 if any(
                     part not in self._own(each) for part in self.catalog.programs[each].output.reads
                 ):
-                    traces |= self._promote(each, self.manifest.traces, self.manifest.epoch)
+                    traces = self._filler.store_rows(
+                        each, self.catalog.relations, traces, self.manifest.epoch
+                    )
             self._commit(self.manifest.epoch, traces, self.manifest.offsets)
             self._plan_storage()
 
@@ -270,12 +247,12 @@ class Engine:
                 each for each in self.catalog.registry.topo_order() if each in held - self._held()
             ]
             try:
-                traces = dict(self.manifest.traces)
+                traces: Mapping[str, Trace] = self.manifest.traces
                 for each in due:
                     own = self._own(each)
                     mine = own | {partial_trace(part) for part in own}
                     traces = {key: trace for key, trace in traces.items() if key not in mine}
-                    traces = self._fill(self.catalog.programs[each], traces)
+                    traces = self._filled(self.catalog.programs[each], traces)
             except Exception as error:
                 self.catalog.registry.set_state(name, MvState.PAUSED)
                 raise named_error(name, error) from error
@@ -323,7 +300,7 @@ class Engine:
         started = time.perf_counter()
         epoch = self.manifest.epoch + 1
         traces = self._compactor.adopt(self.manifest.traces)
-        moments = self._moments(traces)
+        moments = moments_of(self.catalog.relations, traces)
         rows_in = self._ingest(taken, moments, epoch)
         try:
             task, faces = self._run_nodes(moments, taken, epoch)
@@ -430,18 +407,6 @@ class Engine:
                 self._prefetch.start(tables[each.table], source, each.end, epoch + 1)
         return rows
 
-    def _moments(self, traces: Mapping[str, Trace]) -> dict[str, Moment]:
-        """Every trace that the graph may need, with what it holds."""
-        found: dict[str, Moment] = {}
-        for name, relation in self.catalog.relations.by_name.items():
-            schemas = {name: f"{relation.shape.ddl}, {WEIGHT} BIGINT"}
-            if isinstance(relation, Merged):
-                schemas[partial_trace(name)] = relation.partial_ddl
-            for trace, schema in schemas.items():
-                stored = traces.get(trace)
-                found[trace] = Moment(schema, stored.segments if stored else ())
-        return found
-
     def _run_full(self, relation: Recomputed, sql: str, faces: Faces) -> DataFrame:
         """Run a user's own query, in a session where tables have the user's names."""
         twin = Faces(self._full, self._full_store, faces.relations, faces.moments, faces.first)
@@ -451,51 +416,49 @@ class Engine:
             return twin.run(sql, (relation.shape.name,))
 
     def _commit(self, epoch: int, traces: Mapping[str, Trace], offsets: Mapping[str, Any]) -> None:
-        same = epoch == self.manifest.epoch
-        manifest = Manifest(
-            epoch=epoch,
-            revision=self.manifest.revision + 1 if same else 0,
+        self._timeline.commit(
+            epoch,
             traces=traces,
             offsets=offsets,
             catalog=to_json(self.catalog.definitions),
-            watermarks={},
             state={
                 "fused": sorted(self.catalog.relations.fused),
                 "paused": sorted(self.paused),
                 "operators": snapshots(self.operators),
             },
-            committed_at=datetime.now(UTC).isoformat(),
         )
-        self._manifests.commit(manifest)
-        self.manifest = manifest
-        discard(self.root, self._manifests.prune(RETAINED_EPOCHS))
 
     # Reading
 
     def faces_at(
-        self, session: SparkSession, store: SegmentStore, epoch: int | None = None
+        self,
+        session: SparkSession,
+        store: SegmentStore,
+        epoch: int | None = None,
+        names: Iterable[str] = (),
     ) -> tuple[int, Faces]:
-        """Return all relations as they were at an epoch (by default the newest)."""
-        manifest = self.manifest if epoch is None else self._manifests.get(epoch)
-        relations = self.catalog.relations
+        """Return all relations as they were at an epoch (by default the newest).
+
+        For an older epoch, the named relations and what they read must have been defined alike.
+        """
+        manifest, relations = self.manifest, self.catalog.relations
         if epoch is not None:
-            self._require_same_definitions(manifest)
+            registry = self.catalog.registry
+            upstream = {
+                each
+                for name in names
+                if name in self.catalog.programs
+                for each in registry.all_dependencies(name)
+            }
+            manifest = self._timeline.at(epoch, [*names, *sorted(upstream)])
             # What is stored now may have been fused or unfinished then.
             relations = replace(
                 relations,
                 fused=frozenset(manifest.state.get("fused", ())),
                 finished=frozenset(manifest.traces),
             )
-        return manifest.epoch, Faces(session, store, relations, self._moments(manifest.traces))
-
-    def _require_same_definitions(self, manifest: Manifest) -> None:
-        then = {each["name"]: each for each in json.loads(json.dumps(manifest.catalog))}
-        now = {each["name"]: each for each in json.loads(json.dumps(self.manifest.catalog))}
-        for name in now:
-            if name in then and then[name] != now[name]:
-                raise NotSupported(
-                    f'reading epoch {manifest.epoch}, at which "{name}" was defined otherwise'
-                )
+        moments = moments_of(relations, manifest.traces)
+        return manifest.epoch, Faces(session, store, relations, moments)
 
     def close(self) -> None:
         """Stop threads and close sources; committed epochs are on disk already."""
@@ -509,10 +472,6 @@ class Engine:
 
 
 _FULL_LOCK = threading.Lock()
-
-
-def _empty() -> Manifest:
-    return Manifest(0, {}, {}, [], {}, {}, "", revision=-1)
 
 
 def _committed(manifest: Manifest) -> dict[str, int]:

@@ -15,7 +15,7 @@ from laminar.delta.change import State, Version, bag, consolidate, quote, table
 from laminar.delta.merge import content
 from laminar.delta.program import Mapped, Merged
 from laminar.delta.render import change
-from laminar.model.trace import WEIGHT, Segment
+from laminar.model.trace import WEIGHT, Segment, Trace
 from laminar.runtime.operators import signed_rows
 from laminar.runtime.relations import Relations, partial_trace
 from laminar.store import SegmentStore
@@ -61,6 +61,19 @@ class Moment:
     def changed_rows(self) -> int:
         """Rows of the delta."""
         return sum(each.rows for each in self.delta)
+
+
+def moments_of(relations: Relations, traces: Mapping[str, Trace]) -> dict[str, Moment]:
+    """Return every trace that a graph may need, with what it holds."""
+    found: dict[str, Moment] = {}
+    for name, relation in relations.by_name.items():
+        schemas = {name: f"{relation.shape.ddl}, {WEIGHT} BIGINT"}
+        if isinstance(relation, Merged):
+            schemas[partial_trace(name)] = relation.partial_ddl
+        for trace, schema in schemas.items():
+            stored = traces.get(trace)
+            found[trace] = Moment(schema, stored.segments if stored else ())
+    return found
 
 
 class States(Mapping[str, State]):
