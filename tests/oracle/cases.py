@@ -152,6 +152,7 @@ AGGREGATES = [
     C("if_inside", "SELECT SUM(CASE WHEN b THEN x ELSE 0 END) AS s, SUM(IF(g = 'a', 1, 0)) AS a FROM t"),
     C("interval_sum", "SELECT k, SUM(ts - TIMESTAMP '2026-01-01 00:00:00') AS s FROM t GROUP BY k", "G"),
     C("count_null", "SELECT COUNT(NULL) AS n, COUNT(g) AS m FROM t"),
+    C("window_function", "SELECT WINDOW(ts, '1 hour').start AS s, COUNT(*) AS n FROM t GROUP BY WINDOW(ts, '1 hour')"),
     C("tumble", "SELECT TUMBLE_START(ts, INTERVAL '1' HOUR) AS s, COUNT(*) AS n FROM t GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)"),
 ]
 

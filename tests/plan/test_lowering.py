@@ -114,6 +114,9 @@ def test_what_has_no_rule_says_why(sql: str, reason: Reason) -> None:
         ("SELECT EXPLODE(xs) AS e FROM t", {Generate, Project, Scan}),
         ("SELECT FIRST_VALUE(x) OVER (PARTITION BY k ORDER BY x) AS f FROM t", {Window, Project, Scan}),
         ("SELECT id FROM t WHERE EXISTS(xs, e -> e > 1)", {Project, Filter, Scan}),
+        ("SELECT COUNT(*) AS n FROM t GROUP BY WINDOW(x, '1 hour')", {Aggregate, Project, Scan}),
+        ("TABLE t", {Project, Scan}),
+        ("SELECT /* not ' a string */ id FROM t -- nor '", {Project, Scan}),
         ("SELECT id FROM t WHERE g LIKE ANY ('a%', 'b%')", {Project, Filter, Scan}),
     ],
 )  # fmt: skip

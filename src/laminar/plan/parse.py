@@ -7,13 +7,14 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from laminar.plan.reasons import NoRule, Reason
+from laminar.sql.references import readable
 from laminar.sql.tokens import Kind, tokenize
 
 
 def parse_query(sql: str) -> exp.Expr:
     """Parse a query that Spark accepts; what sqlglot cannot read has no rule."""
     try:
-        tree = sqlglot.parse_one(plain_strings(sql), dialect="spark")
+        tree = sqlglot.parse_one(plain_strings(readable(sql)), dialect="spark")
     except SqlglotError as error:
         raise NoRule(Reason.UNKNOWN_CLAUSE, str(error).split("\n")[0]) from error
     if tree.find(exp.Command) is not None:

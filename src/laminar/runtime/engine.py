@@ -40,7 +40,7 @@ from laminar.runtime.operators import restore, snapshots
 from laminar.runtime.programs import OBJECT, Sink, applied
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport
-from laminar.runtime.spark import own_session
+from laminar.runtime.spark import own_session, set_partitions
 from laminar.runtime.timeline import Timeline
 from laminar.runtime.typer import SparkTyper
 from laminar.runtime.views import first_sentence
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+SMALL_EPOCH = 200_000
+"""Up to so many rows an epoch's shuffles have one partition: more tasks would cost more time."""
+
+
 class Engine:
     """Tables, views and their epochs under one directory."""
 
@@ -57,6 +61,7 @@ class Engine:
         self.root = root
         self.spark = spark
         partitions = max(2, min(16, os.cpu_count() or 2))
+        self._partitions = partitions
         self._work = own_session(spark, partitions)
         self._full = own_session(spark, partitions)
         self._compacting = own_session(spark, partitions)
@@ -173,6 +178,8 @@ class Engine:
         """Return the traces with a new view's; what it reads may have to store more from now on."""
         finished = self.catalog.relations.finished
         self._plan_storage()
+        rows = sum(trace.rows for trace in traces.values())
+        set_partitions(self._work, 1 if rows <= SMALL_EPOCH else self._partitions)
         traces = self._finished(finished | self._own(program.view), traces)
         return self._filler.fill(program, self.catalog.relations, traces, self.manifest.epoch)
 
@@ -302,6 +309,7 @@ class Engine:
         traces = self._compactor.adopt(self.manifest.traces)
         moments = moments_of(self.catalog.relations, traces)
         rows_in = self._ingest(taken, moments, epoch)
+        set_partitions(self._work, 1 if rows_in <= SMALL_EPOCH else self._partitions)
         try:
             task, faces = self._run_nodes(moments, taken, epoch)
         except Exception:

@@ -81,7 +81,12 @@ def own_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
     session.conf.set(
         "spark.sql.session.timeZone", str(spark.conf.get("spark.sql.session.timeZone"))
     )
-    session.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions))
+    set_partitions(session, shuffle_partitions)
     for name, value in _EPOCH_SETTINGS.items():
         session.conf.set(name, value)
     return session
+
+
+def set_partitions(session: SparkSession, count: int) -> None:
+    """Say into how many parts the session's next statements shuffle."""
+    session.conf.set("spark.sql.shuffle.partitions", str(count))

@@ -30,7 +30,7 @@ def relations_of(query: str) -> tuple[str, ...]:
 
 
 def _tree(query: str) -> exp.Expr:
-    text = _readable(query)
+    text = readable(query)
     try:
         trees = sqlglot.parse(text, read="spark", error_level=ErrorLevel.IMMEDIATE)
     except RecursionError:
@@ -43,10 +43,11 @@ def _tree(query: str) -> exp.Expr:
     return tree
 
 
-def _readable(query: str) -> str:
+def readable(query: str) -> str:
     """Return the query in words that sqlglot reads as Spark does.
 
-    It has no TABLE t, which it takes for a column with an alias, and other rules for comments.
+    It has no TABLE t, which it takes for a column with an alias, takes GROUP BY window(...) for a
+    WINDOW clause, and has other rules for comments.
     """
     tokens = tokenize(query)
     cursor = Cursor(query, tokens)
@@ -56,12 +57,19 @@ def _readable(query: str) -> str:
     kept, at = [], 0
     text = without_comments(query)
     for place, token in enumerate(tokens[:-1]):
-        if not token.is_word("TABLE") or not _starts_a_query(tokens, place):
-            continue
-        if tokens[place + 1].kind in (Kind.WORD, Kind.QUOTED):
-            kept += [text[at : token.start], "SELECT * FROM"]
+        words = _other_words(tokens, place)
+        if words is not None:
+            kept += [text[at : token.start], words]
             at = token.end
     return "".join([*kept, text[at:]])
+
+
+def _other_words(tokens: tuple[Token, ...], place: int) -> str | None:
+    token, after = tokens[place], tokens[place + 1]
+    if token.is_word("WINDOW") and after.is_symbol("("):
+        return f"`{token.text}`"
+    is_query = token.is_word("TABLE") and _starts_a_query(tokens, place)
+    return "SELECT * FROM" if is_query and after.kind in (Kind.WORD, Kind.QUOTED) else None
 
 
 def _starts_a_query(tokens: tuple[Token, ...], place: int) -> bool:
