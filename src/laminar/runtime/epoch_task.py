@@ -9,7 +9,8 @@ from pyspark.errors import PySparkException
 
 from laminar.dag import DagNode
 from laminar.delta.change import Version
-from laminar.delta.program import Merged
+from laminar.delta.cost import is_cheap
+from laminar.delta.program import Mapped, Merged
 from laminar.runtime.catalog import Catalog
 from laminar.runtime.executor import Delta, named_error
 from laminar.runtime.faces import Faces
@@ -74,9 +75,15 @@ class EpochTask:
         return Delta(name, rows)
 
     def share(self, node: DagNode, delta: Delta) -> Delta:
-        """Cache the delta of a fused view, so that its consumers do not compute it again."""
-        if node.name not in self._faces.relations.fused:
-            return delta  # stored: reading it again is reading a file
+        """Cache the delta of a fused view, so that its consumers do not compute it again.
+
+        A stored one is a file already; a cheap one costs less to compute in each reader's scan.
+        """
+        relation = self._faces.relations.by_name[node.name]
+        if node.name not in self._faces.relations.fused or not isinstance(relation, Mapped):
+            return delta
+        if is_cheap(relation.node):
+            return delta
         self._faces.share(node.name)
         return replace(delta, release=lambda: self._faces.unshare(node.name))
 

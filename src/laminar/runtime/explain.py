@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laminar.delta.change import Change, Version, consolidate, table
+from laminar.delta.cost import is_cheap
 from laminar.delta.full import recompute
 from laminar.delta.groups import regroup
 from laminar.delta.merge import accumulate, finish, needs_reset, reset
@@ -81,8 +82,10 @@ def _rule(relation: Maintained) -> tuple[str, str]:
 
 def _storage(relation: Maintained, relations: Relations) -> str:
     name = relation.shape.name
-    if name in relations.fused:
-        return "fused into what reads it"
+    if name in relations.fused and isinstance(relation, Mapped):
+        if is_cheap(relation.node):
+            return "fused into what reads it"
+        return "fused; its delta is computed once and shared by what reads it"
     if isinstance(relation, Merged) and name not in relations.finished:
         return "accumulators"
     return "accumulators and results" if isinstance(relation, Merged) else "stored"
