@@ -3,13 +3,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench lock clean preflight
+.PHONY: demo test oracle check bench lock clean preflight
 
 demo: $(READY)
 	$(BIN)/laminar demo
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+# The views against a full recompute, longer and with more random DAGs than `make test` does.
+oracle: $(READY)
+	LAMINAR_ORACLE=thorough LAMINAR_EXAMPLES=60 $(BIN)/python -m pytest tests/oracle
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
@@ -14,6 +15,9 @@ from laminar.testing import Oracle
 from .cases import Row
 
 START = datetime(2026, 1, 1)
+
+THOROUGH = os.environ.get("LAMINAR_ORACLE") == "thorough"
+"""Asked for by `make oracle`: more epochs than fit into every run."""
 
 
 def _or_null(chance: random.Random, value: Any) -> Any:
@@ -104,6 +108,8 @@ class Script:
         self._insert(["u", "s"], 6)
         self._delete(["t", "n", "p", "odd"], 3)
         yield "tables filled again, others only shrink"
+        if not THOROUGH:
+            return
         self._change(["t"])
         self._delete(["p"], 99)
         yield "one table"

@@ -23,7 +23,7 @@ VIEWS = {
     "grown": "SELECT k, COUNT(*) AS n, SUM(w) AS s, MAX(w) AS m FROM g GROUP BY k",
     "grown_over": "SELECT n, COUNT(*) AS c FROM grown GROUP BY n",
 }
-EPOCHS = 40
+EPOCHS = 28
 
 
 @pytest.mark.spark
