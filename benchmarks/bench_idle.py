@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from pathlib import Path
@@ -55,6 +56,7 @@ def _footprint(db: laminar.Database, turns: range) -> tuple[float, float, float,
         times.append((time.perf_counter() - begun) * 1000)
     context = db.engine.spark.sparkContext
     jvm: Any = context._jvm
+    gc.collect()  # a dropped frame is let go in the JVM when Python collects it
     jvm.System.gc()
     runtime = jvm.Runtime.getRuntime()
     heap = (runtime.totalMemory() - runtime.freeMemory()) / 2**20

@@ -34,6 +34,11 @@ _EMBEDDED_SETTINGS = {
     # them again and again.
     "spark.sql.codegen.cache.maxEntries": "10000",
     "spark.ui.showConsoleProgress": "false",
+    # Spark remembers finished queries, jobs and stages for a page that nobody serves here.
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
 }
 
 
