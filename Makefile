@@ -28,7 +28,8 @@ bench: $(READY)
 lock: $(READY)
 	$(BIN)/python -m pip install -q pip-tools
 	$(BIN)/pip-compile -q --extra dev --strip-extras --generate-hashes --allow-unsafe \
-	    --no-emit-index-url --no-emit-trusted-host --build-deps-for editable \
+	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	    --build-deps-for editable \
 	    -o requirements.lock pyproject.toml
 
 clean:
