@@ -157,8 +157,29 @@ def test_a_linear_function_takes_retractions(spark: SparkSession) -> None:
             DagBuilder().source("s", object(), schema="a INT").sink("k", print).connect("s", "k"),
             laminar.InvalidOperator,
         ),
+        (
+            DagBuilder()
+            .source("s", schema="a INT")
+            .operator("o", "SELECT * FROM s")
+            .connect("s", "o", partitioning=laminar.HashBy("a")),
+            laminar.NotSupported,
+        ),
+        (
+            DagBuilder()
+            .source("s", schema="a INT")
+            .operator("o", "SELECT * FROM s")
+            .connect("s", "o", source_port=1),
+            laminar.NotSupported,
+        ),
     ],
-    ids=["no schema", "no output schema", "not connected", "not a connector"],
+    ids=[
+        "no schema",
+        "no output schema",
+        "not connected",
+        "not a connector",
+        "partitioning",
+        "output port",
+    ],
 )
 def test_a_dag_that_cannot_run_is_refused(
     spark: SparkSession, dag: DagBuilder, error: type[laminar.LaminarError]

@@ -51,7 +51,6 @@ class DagExecutorMetrics:
     epochs: int = 0
     executions: dict[str, int] = field(default_factory=dict)
     multicast_publishes: int = 0
-    backpressure_stalls: int = 0
     node_ms: dict[str, float] = field(default_factory=dict)
     node_rows: dict[str, int] = field(default_factory=dict)
 

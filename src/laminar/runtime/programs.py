@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from laminar.connectors.source import Source
 from laminar.dag import DagNode, DagNodeType, StatefulOperator, StreamingDag
 from laminar.delta.program import Applied, Shape
-from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema
+from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, NotSupported
 from laminar.runtime.definitions import OperatorDefinition, TableDefinition, ViewDefinition
 from laminar.sql import relations_of
 
@@ -34,6 +34,7 @@ class Sink:
 def attach(engine: Engine, dag: StreamingDag) -> None:
     """Define every node of a DAG that is not defined yet, in execution order."""
     dag.validate()
+    _refuse_unused(dag)
     for node_id in dag.execution_order():
         node = dag.nodes[node_id]
         inputs = tuple(dag.nodes[each].name for each in dag.upstream(node_id))
@@ -46,16 +47,27 @@ def attach(engine: Engine, dag: StreamingDag) -> None:
                 _operator(engine, node, inputs)
 
 
+def _refuse_unused(dag: StreamingDag) -> None:
+    """Refuse what an edge may say but running does not heed yet."""
+    for edge in dag.edges.values():
+        ends = f"{dag.nodes[edge.source].name} -> {dag.nodes[edge.target].name}"
+        if edge.partitioning is not None:
+            raise NotSupported(f"partitioning on the edge {ends}", "leave it out")
+        if edge.source_port != 0:
+            raise NotSupported(f"output port {edge.source_port} on the edge {ends}", "use port 0")
+
+
 def _source(engine: Engine, node: DagNode) -> None:
     connector = node.operator
     if connector is not None and not isinstance(connector, Source):
         raise InvalidOperator(connector)
+    is_known = engine.catalog.exists(node.name)
+    if not is_known and node.output_schema is None:
+        raise InvalidSchema(f'source "{node.name}" has no schema; give one with schema=')
     if connector is not None:
         engine.sources[node.name] = connector
-    if engine.catalog.exists(node.name):
+    if is_known or node.output_schema is None:
         return
-    if node.output_schema is None:
-        raise InvalidSchema(f'source "{node.name}" has no schema; give one with schema=')
     columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
     engine.create_table(
         TableDefinition(

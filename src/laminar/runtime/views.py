@@ -59,6 +59,7 @@ def define_view(
     shape = _shape(name, output)
     typer.declare(shape)
     if policy is RefreshPolicy.FULL:
+        _refuse_order_dependent(name, sql, shapes, typer)
         return compile_full(shape, sql, reads, Reason.REQUESTED, "refresh_policy is full")
     try:
         return _incremental(shape, sql, shapes, typer)
@@ -68,6 +69,20 @@ def define_view(
         if policy is RefreshPolicy.INCREMENTAL:
             raise NotIncremental(name, missing.reason, missing.detail) from missing
         return compile_full(shape, sql, reads, missing.reason, missing.detail)
+
+
+def _refuse_order_dependent(
+    name: str, sql: str, shapes: Mapping[str, Shape], typer: SparkTyper
+) -> None:
+    """Refuse what no strategy can keep, whatever the policy; any other missing rule is fine."""
+    try:
+        lower(parse_query(sql), {each.name: each.columns for each in shapes.values()}, typer)
+    except NoRule as missing:
+        if missing.reason is Reason.NON_DETERMINISTIC:
+            raise NonDeterministic(missing.detail, name) from missing
+    except PySparkException:
+        # Our own rendering was refused, which says nothing about the query: it runs as written.
+        return
 
 
 def _incremental(shape: Shape, sql: str, shapes: Mapping[str, Shape], typer: SparkTyper) -> Program:
