@@ -20,6 +20,7 @@ COUNT = "__n"
 
 _NARROW = frozenset(("tinyint", "smallint", "int"))
 _FLOATING = frozenset(("float", "double"))
+_SUMMED = {"floating": "DOUBLE"}
 _NARROW_DIGITS = 14
 _WIDE_DIGITS = 28
 
@@ -30,6 +31,7 @@ class Accumulator:
 
     name: str
     partial: str  # over the input's columns and weight
+    plain: str  # the same where every weight is 1: shorter, and faster
     merge: str  # SUM, MIN or MAX
     kind: str  # "count", "integer", "floating", "decimal(..)" or "value"
 
@@ -38,8 +40,15 @@ class Accumulator:
         """Whether a retraction can be added in."""
         return self.merge == "SUM" and self.kind != "floating"
 
-    def merged(self, column: str, weight: str) -> str:
-        """Merge partial rows; `weight` is how often each of them counts."""
+    def over_rows(self, *, units: bool) -> str:
+        """Fold rows into a partial row."""
+        return self.plain if units else self.partial
+
+    def merged(self, column: str, weight: str | None) -> str:
+        """Merge partial rows; `weight` is how often each of them counts, by default once."""
+        if weight is None:
+            total = f"COALESCE(SUM({column}), {self._zero()})"
+            return total if self.merge == "SUM" else f"{self.merge}({column})"
         if self.merge == "SUM":
             return f"COALESCE(SUM({times(column, weight, self.kind)}), {self._zero()})"
         return f"{self.merge}(IF({weight} > 0, {column}, NULL))"
@@ -87,7 +96,7 @@ class Accumulators:
     def __init__(self, calls: tuple[AggCall, ...], types: Mapping[str, str]) -> None:
         self._types = types
         self._by_partial: dict[tuple[str, str], Accumulator] = {}
-        self.rows = self._add(f"SUM({WEIGHT})", "SUM", "count", COUNT)
+        self.rows = self._add(f"SUM({WEIGHT})", "SUM", "count", "COUNT(*)", COUNT)
         self.finishes = tuple(self._finish(call) for call in calls)
 
     @property
@@ -105,21 +114,32 @@ class Accumulators:
         """Whether merging the same partial rows again may give another last digit."""
         return any(each.kind == "floating" for each in self.all)
 
-    def _add(self, partial: str, merge: str, kind: str, name: str = "") -> Accumulator:
+    def _add(
+        self, partial: str, merge: str, kind: str, plain: str = "", name: str = ""
+    ) -> Accumulator:
         key = (partial, merge)
         if key not in self._by_partial:
             given = name or f"__a{len(self._by_partial)}"
-            self._by_partial[key] = Accumulator(given, partial, merge, kind)
+            self._by_partial[key] = Accumulator(given, partial, plain or partial, merge, kind)
         return self._by_partial[key]
 
     def _count(self, test: str) -> Accumulator:
-        return self._add(f"SUM(IF({test}, {WEIGHT}, 0L))", "SUM", "count")
+        return self._add(
+            f"SUM(IF({test}, {WEIGHT}, 0L))", "SUM", "count", f"COUNT(IF({test}, 1, NULL))"
+        )
+
+    def _count_values(self, column: str) -> Accumulator:
+        partial = f"SUM(IF({column} IS NOT NULL, {WEIGHT}, 0L))"
+        return self._add(partial, "SUM", "count", f"COUNT({column})")
 
     def _sum(self, column: str) -> Accumulator:
         kind = summed_kind(self._types[column])
         partial = times(column, WEIGHT, kind)
         zero = f"CAST(0 AS {kind})" if kind.startswith("decimal") else "0"
-        return self._add(f"COALESCE(SUM({partial}), {zero})", "SUM", kind)
+        value = column if kind == "integer" else f"CAST({column} AS {_SUMMED.get(kind, kind)})"
+        return self._add(
+            f"COALESCE(SUM({partial}), {zero})", "SUM", kind, f"COALESCE(SUM({value}), {zero})"
+        )
 
     def _finish(self, call: AggCall) -> Finish:
         args = call.args
@@ -127,11 +147,11 @@ class Accumulators:
             case "count_star":
                 return Finish(call.name, "{0}", (COUNT,))
             case "count":
-                return Finish(call.name, "{0}", (self._count(f"{args[0]} IS NOT NULL").name,))
+                return Finish(call.name, "{0}", (self._count_values(args[0]).name,))
             case "count_if":
                 return Finish(call.name, "{0}", (self._count(args[0]).name,))
             case "sum":
-                uses = (self._count(f"{args[0]} IS NOT NULL"), self._sum(args[0]))
+                uses = (self._count_values(args[0]), self._sum(args[0]))
                 return Finish(call.name, "IF({0} = 0, NULL, {1})", _names(*uses))
             case "avg":
                 return self._average(call)
@@ -155,7 +175,7 @@ class Accumulators:
 
     def _average(self, call: AggCall) -> Finish:
         column = call.args[0]
-        count, total = self._count(f"{column} IS NOT NULL"), self._sum(column)
+        count, total = self._count_values(column), self._sum(column)
         digits = _digits(self._types[column])
         quotient = "CAST({1} AS DOUBLE) / {0}" if digits is None else decimal_quotient(*digits)
         return Finish(call.name, f"IF({{0}} = 0, NULL, {quotient})", _names(count, total))

@@ -33,6 +33,8 @@ class State:
     insert_only: bool = False  # the delta has no negative weight
     positive: bool = False  # the stored history has no negative weight
     existed: bool = True  # the relation had rows before
+    units: bool = False  # every weight of the delta is 1
+    held_units: bool = False  # every weight of the stored history is 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,9 @@ class Change:
     delta: str | None
     insert_only: bool  # the delta has no negative weight
     positive: bool  # before and after have no negative weight
+    units: bool = False  # every weight of the delta is 1
 
-    def map(self, rule: Callable[[str], str]) -> Change:
+    def map(self, rule: Callable[[str], str], *, reweighs: bool = False) -> Change:
         """Apply a linear rule: f(a + b) = f(a) + f(b), so it goes through each face."""
         return Change(
             None if self.before is None else rule(self.before),
@@ -53,6 +56,7 @@ class Change:
             None if self.delta is None else rule(self.delta),
             self.insert_only,
             self.positive,
+            self.units and not reweighs,
         )
 
 
@@ -93,8 +97,10 @@ def consolidate(sql: str, names: tuple[str, ...]) -> str:
     )
 
 
-def bag(sql: str, names: tuple[str, ...], *, positive: bool) -> str:
+def bag(sql: str, names: tuple[str, ...], *, positive: bool, units: bool = False) -> str:
     """Turn a Z-set into plain rows: a weight of 3 becomes three rows."""
+    if units:
+        return f"SELECT {columns(names)} FROM ({sql})"
     rows = sql if positive else consolidate(sql, names)
     return (
         f"SELECT {columns(names)} FROM ({rows}) "

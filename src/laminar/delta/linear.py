@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from laminar.delta.change import Change, columns, union
 from laminar.model.trace import WEIGHT
-from laminar.plan.nodes import Constant, Filter, Generate, Project, Reweigh, UnionAll
+from laminar.plan.nodes import (
+    Constant,
+    Filter,
+    Generate,
+    Node,
+    Project,
+    Reweigh,
+    Scan,
+    UnionAll,
+)
+
+
+def keeps_weights(node: Node) -> bool:
+    """Whether each row that comes out has the weight of one that went in."""
+    if isinstance(node, Filter | Project | Generate):
+        return keeps_weights(node.input)
+    return isinstance(node, Scan)
 
 
 def delta_filter(node: Filter, given: Change) -> Change:
@@ -38,7 +54,8 @@ def delta_reweigh(node: Reweigh, given: Change) -> Change:
         lambda rows: (
             f"SELECT {columns(node.columns)}, {WEIGHT} * ({node.factor}) AS {WEIGHT} "
             f"FROM ({rows}) WHERE ({node.factor}) <> 0"
-        )
+        ),
+        reweighs=True,
     )
 
 
@@ -58,6 +75,7 @@ def delta_union_all(node: UnionAll, given: list[Change]) -> Change:
         face([each.delta for each in given]),
         all(each.insert_only for each in given if each.delta is not None),
         all(each.positive for each in given),
+        all(each.units for each in given if each.delta is not None),
     )
 
 

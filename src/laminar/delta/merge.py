@@ -15,10 +15,12 @@ from laminar.delta.program import Merged
 from laminar.model.trace import WEIGHT
 
 
-def _partials(relation: Merged, rows: str) -> str:
+def _partials(relation: Merged, rows: str, *, units: bool = False) -> str:
     """Fold rows into one partial row per group."""
     keys = columns(relation.node.keys)
-    partials = ", ".join(f"{each.partial} AS {each.name}" for each in relation.accumulators.all)
+    partials = ", ".join(
+        f"{each.over_rows(units=units)} AS {each.name}" for each in relation.accumulators.all
+    )
     listed = f"{keys}, " if keys else ""
     group = f"GROUP BY {keys}" if keys else "HAVING COUNT(*) > 0"
     return f"SELECT {listed}{partials}, 1L AS {WEIGHT} FROM ({rows}) {group}"
@@ -27,7 +29,7 @@ def _partials(relation: Merged, rows: str) -> str:
 def accumulate(relation: Merged, given: Change) -> str:
     """Δ partial rows when the delta can be added in."""
     assert given.delta is not None
-    return _partials(relation, given.delta)
+    return _partials(relation, given.delta, units=given.units)
 
 
 def needs_reset(relation: Merged, given: Change) -> bool:
@@ -73,21 +75,22 @@ def partial_columns(relation: Merged) -> tuple[str, ...]:
     return (*relation.node.keys, *(each.name for each in relation.accumulators.all))
 
 
-def merge_partials(relation: Merged, rows: str, *, positive: bool) -> str:
+def merge_partials(relation: Merged, rows: str, *, positive: bool, units: bool = False) -> str:
     """Merge partial rows to one per group: what compaction stores and content reads."""
     keys = columns(relation.node.keys)
     live = rows if positive else consolidate(rows, partial_columns(relation))
+    weight = None if units else WEIGHT
     merged = ", ".join(
-        f"{each.merged(each.name, WEIGHT)} AS {each.name}" for each in relation.accumulators.all
+        f"{each.merged(each.name, weight)} AS {each.name}" for each in relation.accumulators.all
     )
     listed = f"{keys}, " if keys else ""
     group = f" GROUP BY {keys}" if keys else ""
     return f"SELECT {listed}{merged}, 1L AS {WEIGHT} FROM ({live}){group}"
 
 
-def content(relation: Merged, partial: str, *, positive: bool) -> str:
+def content(relation: Merged, partial: str, *, positive: bool, units: bool = False) -> str:
     """All groups with their results; a query without keys has one row even of nothing."""
-    merged = merge_partials(relation, f"SELECT * FROM {partial}", positive=positive)
+    merged = merge_partials(relation, f"SELECT * FROM {partial}", positive=positive, units=units)
     where = f" WHERE {COUNT} > 0" if relation.node.keys else ""
     return f"SELECT {_results(relation, '')}, 1L AS {WEIGHT} FROM ({merged}){where}"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from laminar.delta.anti import delta_anti
-from laminar.delta.change import Change, State, Version, columns, quote, table
+from laminar.delta.block import block_of, delta_block
+from laminar.delta.change import Change, State, columns
 from laminar.delta.join import delta_join
 from laminar.delta.linear import (
     delta_constant,
@@ -27,7 +28,6 @@ from laminar.plan.nodes import (
     Node,
     Project,
     Reweigh,
-    Scan,
     TopK,
     UnionAll,
     Window,
@@ -53,9 +53,10 @@ class Everything(Mapping[str, State]):
 
 def change(node: Node, states: Mapping[str, State], *, first: bool = False) -> Change:
     """Render a plan of linear operators and joins; `first` is a view's first epoch."""
+    block = block_of(node)
+    if block is not None:
+        return delta_block(block, states[block.relation])
     match node:
-        case Scan():
-            return delta_scan(node, states[node.relation])
         case Constant():
             return delta_constant(node, first=first)
         case Filter():
@@ -78,7 +79,7 @@ def change(node: Node, states: Mapping[str, State], *, first: bool = False) -> C
                 change(node.left, states, first=first),
                 change(node.right, states, first=first),
             )
-        case _ if isinstance(states, Everything):
+        case Aggregate() | Window() | KeyedJoin() | TopK() if isinstance(states, Everything):
             rows = _as_query(node, states)
             return Change(rows, rows, rows, insert_only=False, positive=False)
         case _:
@@ -104,19 +105,3 @@ def _as_query(node: Aggregate | Window | KeyedJoin | TopK, states: Everything) -
             return f"SELECT {listed}, 1L AS {WEIGHT} FROM {join}"
         case TopK():
             return f"SELECT * FROM {rows[0]}"
-
-
-def delta_scan(node: Scan, state: State) -> Change:
-    """Read the faces of a stored relation."""
-    items = ", ".join(f"{quote(column)} AS {name}" for column, name in node.items)
-
-    def face(version: Version) -> str:
-        return f"SELECT {items}, {WEIGHT} FROM {table(node.relation, version)}"
-
-    return Change(
-        face(Version.BEFORE) if state.existed else None,
-        face(Version.AFTER) if state.existed or state.changed else None,
-        face(Version.DELTA) if state.changed else None,
-        state.insert_only,
-        state.positive and (state.insert_only or not state.changed),
-    )

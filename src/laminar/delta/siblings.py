@@ -7,9 +7,9 @@ both served by grouping once, by the finer keys: each takes its own columns of t
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from laminar.delta.block import prefixed
 from laminar.delta.change import Change
 from laminar.delta.merge import partial_columns
 from laminar.delta.program import Merged
@@ -37,7 +37,7 @@ class Pass:
             for expression, name in _items(member):
                 items.append(f"{expression} AS {_own(name, place)}")
             folds += [
-                f"{_own(each.partial, place)} AS m{place}{each.name}"
+                f"{_own(each.over_rows(units=given.units), place)} AS m{place}{each.name}"
                 for each in member.accumulators.all
             ]
         keys = ", ".join(_own(key, 0) for key in self.members[0].node.keys)
@@ -63,7 +63,7 @@ def _items(member: Merged) -> tuple[tuple[str, str], ...]:
 
 def _own(text: str, place: int) -> str:
     """Keep the column names of members apart: each plan counts its own from c1."""
-    return re.sub(r"\bc(\d+)\b", rf"p{place}c\1", text)
+    return prefixed(text, f"p{place}")
 
 
 def common_input(member: Merged) -> Node | None:

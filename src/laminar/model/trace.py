@@ -31,6 +31,8 @@ class Segment:
     """No negative weight inside."""
     checksums: tuple[str, ...]
     """One per file."""
+    units: bool = False
+    """Every weight is 1, so that nobody has to read them."""
 
     def __post_init__(self) -> None:
         if self.lo > self.hi:

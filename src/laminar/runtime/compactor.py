@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LARGE_ROWS = 32_768
 """Segments of this size are merged rarely: reading them costs by row, not by file."""
 
+YOUNG_EPOCHS = 32
+"""Groups of partial rows from so few epochs are only put together, not merged."""
+
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
@@ -81,7 +84,8 @@ class Compactor:
             rule = self._rule(name, trace, group, relations)
             new = compact(self._store, name, epoch, trace.schema, group, rule)
             is_partial = name.endswith(partial_trace(""))
-            done.append(Compacted(name, group, new, is_partial and trace.insert_only))
+            merged = is_partial and trace.insert_only and rule is not None
+            done.append(Compacted(name, group, new, merged))
         return done
 
     def _rule(
@@ -95,7 +99,10 @@ class Compactor:
             if not positive or not trace.insert_only:
                 names = partial_columns(owner)
                 return self._over(lambda rows: consolidate(rows, names))
-            return self._over(lambda rows: merge_partials(owner, rows, positive=True))
+            if _is_young(group):
+                return None
+            units = all(segment.units for segment in group)
+            return self._over(lambda rows: merge_partials(owner, rows, positive=True, units=units))
         if positive:
             return None
         columns = tuple(field.name for field in self._store.struct(trace.schema).fields[:-1])
@@ -111,6 +118,12 @@ class Compactor:
     def close(self) -> None:
         """Wait for the running compaction and end the thread."""
         self._pool.shutdown(wait=True)
+
+
+def _is_young(group: tuple[Segment, ...]) -> bool:
+    """Whether to put segments together without merging their groups: that needs no Spark."""
+    rows = sum(segment.rows for segment in group)
+    return group[-1].hi - group[0].lo < YOUNG_EPOCHS and rows < LARGE_ROWS
 
 
 def _fanout(trace: Trace) -> int:

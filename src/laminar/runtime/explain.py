@@ -20,7 +20,7 @@ from laminar.delta.program import (
 from laminar.delta.render import Everything, change
 from laminar.delta.topk import retop
 from laminar.plan.nodes import Aggregate, KeyedJoin, Window, children
-from laminar.runtime.faces import named
+from laminar.runtime.faces import with_names
 from laminar.runtime.relations import Relations, partial_trace
 
 
@@ -96,12 +96,12 @@ def statements(relation: Maintained, relations: Relations) -> list[tuple[str, st
     everything = Everything()
     match relation:
         case Mapped():
-            found = change(relation.node, everything)
+            found = change(with_names(relation), everything)
             assert found.delta is not None
             rows = found.delta
             if not relation.fusible:
-                rows = consolidate(rows, relation.node.columns)
-            return [("delta", named(relation, rows))]
+                rows = consolidate(rows, relation.shape.columns)
+            return [("delta", rows)]
         case Merged():
             return _merged_statements(relation, change(relation.node.input, everything), relations)
         case Regrouped():

@@ -6,22 +6,31 @@ segments, from a fused definition, or from partial accumulators.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from laminar.delta.change import State, Version, bag, consolidate, quote, table
+from laminar.delta.linear import keeps_weights
 from laminar.delta.merge import content
 from laminar.delta.program import Mapped, Merged
 from laminar.delta.render import change
 from laminar.model.trace import WEIGHT, Segment, Trace
+from laminar.plan.nodes import Project
 from laminar.runtime.operators import signed_rows
 from laminar.runtime.relations import Relations, partial_trace
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+ONE_TASK = 200_000
+"""Up to so many rows are read by one task: more of them would cost more than they save."""
+
+_FACE = re.compile(r"\b\w+__(?:before|after|delta)\b")
+"""How faces are called in statements, see `delta.change.table`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ class Moment:
             insert_only=all(each.insert_only for each in self.delta),
             positive=all(each.insert_only for each in self.before),
             existed=bool(self.before),
+            units=all(each.units for each in self.delta),
+            held_units=all(each.units for each in self.before),
         )
 
     @property
@@ -122,7 +133,7 @@ class Faces:
         self.session = session
         self._store = store
         self._bound: set[str] = set()
-        self._frames: dict[str, DataFrame] = {}
+        self._shared: dict[str, DataFrame] = {}
         self._lock = threading.RLock()
 
     def state(self, name: str) -> State:
@@ -139,6 +150,10 @@ class Faces:
             insert_only=found.insert_only,
             positive=found.positive,
             existed=found.before is not None,
+            units=keeps_weights(relation.node)
+            and all(self.state(each).units for each in relation.reads),
+            held_units=keeps_weights(relation.node)
+            and all(self.state(each).held_units for each in relation.reads),
         )
 
     def _lazy_state(self, name: str) -> State:
@@ -154,56 +169,83 @@ class Faces:
 
     def run(self, sql: str, names: tuple[str, ...]) -> DataFrame:
         """Analyse a statement over faces of the named relations."""
+        inlined: dict[str, str] = {}
         with self._lock:
-            for name in names:
-                self._bind_named_in(sql, name)
+            self._provide(sql, names, inlined)
         # Outside the lock: analysing takes longer than binding, and nodes run side by side.
-        return self.session.sql(sql)
+        return self.session.sql(_with(inlined, sql))
 
-    def _bind_named_in(self, sql: str, name: str) -> None:
-        for version in Version:
-            if table(name, version) in sql:
-                self._bind(table(name, version), lambda v=version: self.frame(name, v))
-        for version in Version:
-            face = table(partial_trace(name), version)
-            if face in sql:
-                self._bind(face, lambda v=version: self._stored(partial_trace(name), v))
+    def _provide(self, sql: str, names: tuple[str, ...], inlined: dict[str, str]) -> None:
+        """Make every face that a statement names known to it.
 
-    def _bind(self, face: str, make) -> None:  # type: ignore[no-untyped-def]
+        Stored rows are bound as a view of the session. What is only a definition goes into the
+        statement itself: analysing it apart would cost as much again.
+        """
+        used = set(_FACE.findall(sql))
+        for name in names:
+            for version in Version:
+                face = table(name, version)
+                if face in used and face not in inlined and face not in self._bound:
+                    self._provide_face(name, version, face, inlined)
+                partial = table(partial_trace(name), version)
+                if partial in used:
+                    self._bind(partial, partial_trace(name), version)
+
+    def _provide_face(
+        self, name: str, version: Version, face: str, inlined: dict[str, str]
+    ) -> None:
+        if face in self._shared:
+            self._shared[face].createOrReplaceTempView(face)
+            self._bound.add(face)
+            return
+        definition = self._definition(name, version)
+        if definition is None:
+            self._bind(face, name, version)
+            return
+        sql, reads = definition
+        self._provide(sql, reads, inlined)
+        inlined[face] = sql
+
+    def _bind(self, face: str, trace: str, version: Version) -> None:
         if face not in self._bound:
-            make().createOrReplaceTempView(face)
+            self._stored(trace, version).createOrReplaceTempView(face)
             self._bound.add(face)
 
-    def frame(self, name: str, version: Version) -> DataFrame:
-        """Return one face of a relation as a frame with weights."""
-        key = table(name, version)
-        with self._lock:
-            if key not in self._frames:
-                self._frames[key] = self._build(name, version)
-            return self._frames[key]
-
-    def _build(self, name: str, version: Version) -> DataFrame:
+    def _definition(self, name: str, version: Version) -> tuple[str, tuple[str, ...]] | None:
+        """Return the text that stands for a face, and what it reads; None for stored rows."""
         relation = self.relations.by_name[name]
         if isinstance(relation, Mapped) and name in self.relations.fused:
-            found = change(relation.node, self.states, first=bool(self.first))
+            found = change(with_names(relation), self.states, first=bool(self.first))
             rows = {
                 Version.BEFORE: found.before,
                 Version.AFTER: found.after,
                 Version.DELTA: found.delta,
             }[version]
-            if rows is None:
-                return self._store.frame(f"{relation.shape.ddl}, {WEIGHT} BIGINT", ())
-            return self.run(named(relation, rows), relation.reads)
+            return (nothing(relation), ()) if rows is None else (rows, relation.reads)
         if isinstance(relation, Merged) and self._is_lazy(name):
             face = table(partial_trace(name), version)
-            positive = self.moments[partial_trace(name)].state.positive
-            return self.run(content(relation, face, positive=positive), (name,))
-        return self._stored(name, version)
+            held = self.moments[partial_trace(name)].state
+            units = held.held_units and (held.units or not held.changed)
+            positive = held.positive and (held.insert_only or not held.changed)
+            return content(relation, face, positive=positive, units=units), (name,)
+        return None
+
+    def frame(self, name: str, version: Version) -> DataFrame:
+        """Return one face of a relation as a frame with weights."""
+        with self._lock:
+            face = table(name, version)
+            if face in self._shared:
+                return self._shared[face]
+            definition = self._definition(name, version)
+            return self._stored(name, version) if definition is None else self.run(*definition)
 
     def _stored(self, name: str, version: Version) -> DataFrame:
         moment = self.moments[name]
         segments = moment.segments(version)
         frame = self._store.frame(moment.schema, segments)
+        if sum(each.rows for each in segments) <= ONE_TASK:
+            # One partition is what every operator asks of its input: nothing is shuffled.
+            frame = frame.coalesce(1)
         if not self._careful or all(each.insert_only for each in segments):
             return frame
         face = table(name, f"raw_{version}")
@@ -213,16 +255,13 @@ class Faces:
 
     def content(self, name: str) -> DataFrame:
         """Return a relation's rows after the epoch, as plain rows."""
-        frame = self.frame(name, Version.AFTER)
         state = self.state(name)
         relation = self.relations.by_name[name]
-        face = table(name, Version.AFTER)
-        with self._lock:
-            self._bind(face, lambda: frame)
-            positive = state.positive and (state.insert_only or not state.changed)
-            return self.session.sql(
-                bag(f"SELECT * FROM {face}", relation.shape.columns, positive=positive)
-            )
+        positive = state.positive and (state.insert_only or not state.changed)
+        units = (state.held_units or not state.existed) and (state.units or not state.changed)
+        rows = f"SELECT * FROM {table(name, Version.AFTER)}"
+        plain = bag(rows, relation.shape.columns, positive=positive, units=units)
+        return self.run(plain, (name,))
 
     def plain_delta(self, name: str, sign: int) -> DataFrame:
         """Return what an epoch inserted into a relation (or took from it), as plain rows."""
@@ -249,17 +288,29 @@ class Faces:
 
     def share(self, name: str) -> None:
         """Compute a fused relation's delta once and keep it for all its readers."""
-        self.frame(name, Version.DELTA).persist()
+        self._shared[table(name, Version.DELTA)] = self.frame(name, Version.DELTA).persist()
 
     def unshare(self, name: str) -> None:
         """Let go of a shared delta."""
-        frame = self._frames.get(table(name, Version.DELTA))
+        frame = self._shared.pop(table(name, Version.DELTA), None)
         if frame is not None:
             frame.unpersist()
 
 
-def named(relation: Mapped, rows: str) -> str:
-    """Give a plan's columns the names of the relation."""
+def nothing(relation: Mapped) -> str:
+    """Return a query with the relation's columns and no rows."""
+    row = f"SELECT CAST(NULL AS STRUCT<{relation.shape.ddl}>) AS r"
+    return f"SELECT r.*, 1L AS {WEIGHT} FROM ({row}) WHERE false"
+
+
+def _with(definitions: Mapping[str, str], sql: str) -> str:
+    if not definitions:
+        return sql
+    listed = ",\n".join(f"{face} AS ({text})" for face, text in definitions.items())
+    return f"WITH {listed}\n{sql}"
+
+
+def with_names(relation: Mapped) -> Project:
+    """Return the relation's plan with its columns under the relation's names."""
     pairs = zip(relation.node.columns, relation.shape.columns, strict=True)
-    items = ", ".join(f"{column} AS {quote(name)}" for column, name in pairs)
-    return f"SELECT {items}, {WEIGHT} FROM ({rows})"
+    return Project(relation.node, tuple((column, quote(name)) for column, name in pairs))

@@ -24,7 +24,7 @@ from laminar.delta.render import change
 from laminar.delta.topk import retop
 from laminar.model.trace import Segment
 from laminar.plan.nodes import Join, KeyedJoin, Node, children
-from laminar.runtime.faces import Faces, named
+from laminar.runtime.faces import Faces, with_names
 from laminar.runtime.operators import apply
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.shared_pass import SharedPass
@@ -94,13 +94,13 @@ class Maintainer:
         return bool(self._faces.first)
 
     def _mapped(self, relation: Mapped) -> int:
-        found = self._change(relation.node)
+        found = self._change(with_names(relation))
         if found.delta is None:
             return 0
         rows = found.delta
         if not found.insert_only:
-            rows = consolidate(rows, relation.node.columns)
-        return self._store_rows(relation.shape.name, named(relation, rows), relation)
+            rows = consolidate(rows, relation.shape.columns)
+        return self._store_rows(relation.shape.name, rows, relation)
 
     def _merged(self, relation: Merged) -> int:
         name = relation.shape.name

@@ -36,16 +36,28 @@ def weighted(table: pa.Table) -> pa.Table:
     return table.set_column(at, WEIGHT, weight.cast(pa.int64()))
 
 
-def least_weight(table: pa.Table) -> int:
-    """Return the smallest weight of a table that has rows."""
-    return int(pc.min(table[WEIGHT]).as_py())
+def weights(table: pa.Table) -> tuple[int, int]:
+    """Return the smallest and the largest weight of a table that has rows."""
+    found = pc.min_max(table[WEIGHT])
+    return int(found["min"].as_py()), int(found["max"].as_py())
 
 
 def write(sink: SummedFile, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     """Write tables of one schema as one file."""
-    with pq.ParquetWriter(sink, schema, **_OPTIONS) as writer:
+    with pq.ParquetWriter(sink, schema, use_dictionary=_repetitive(schema), **_OPTIONS) as writer:
         for table in tables:
             writer.write_table(table, row_group_size=ROW_GROUP)
+
+
+def _repetitive(schema: pa.Schema) -> list[str]:
+    """Name the columns worth a dictionary: texts and weights; numbers are dearer to look up."""
+    return [
+        field.name
+        for field in schema
+        if field.name == WEIGHT
+        or pa.types.is_string(field.type)
+        or pa.types.is_large_string(field.type)
+    ]
 
 
 def encode(table: pa.Table) -> bytes:
@@ -77,18 +89,18 @@ def count(path: Path) -> int:
         return int(file.metadata.num_rows)
 
 
-def footer(path: Path) -> tuple[int, int]:
-    """Return the rows and the smallest weight of a file, from its footer where it can tell."""
+def footer(path: Path) -> tuple[int, tuple[int, int]]:
+    """Return the rows and the range of weights of a file, from its footer where it can tell."""
     with opened(path) as file:
         rows: int = file.metadata.num_rows
         if rows == 0:
-            return 0, 0
+            return 0, (0, 0)
         groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
         found = [_statistics(group) for group in groups if group.num_rows]
-        known = [low for low in found if low is not None]
+        known = [each for each in found if each is not None]
         if len(known) == len(found):
-            return rows, min(known)
-        return rows, least_weight(file.read(columns=[WEIGHT]))
+            return rows, (min(low for low, _ in known), max(high for _, high in known))
+        return rows, weights(file.read(columns=[WEIGHT]))
 
 
 def conformed(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -115,12 +127,12 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
             raise SegmentCorrupt(str(path), str(error)) from error
 
 
-def _statistics(group: pq.RowGroupMetaData) -> int | None:
+def _statistics(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
     for at in range(group.num_columns):
         column = group.column(at)
         if column.path_in_schema == WEIGHT:
             known = column.is_stats_set and column.statistics.has_min_max
-            return int(column.statistics.min) if known else None
+            return (int(column.statistics.min), int(column.statistics.max)) if known else None
     return None
 
 

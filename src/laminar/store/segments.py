@@ -150,7 +150,8 @@ class SegmentStore:
             hi=epoch,
             rows=sum(part.rows for part in written),
             bytes=sum(part.bytes for part in written),
-            insert_only=all(part.least_weight >= 0 for part in written),
+            insert_only=all(part.weights[0] >= 0 for part in written),
+            units=all(part.weights == (1, 1) for part in written),
             checksums=tuple(part.checksum for part in written),
         )
 
@@ -196,24 +197,26 @@ class _Written:
     path: Path
     rows: int
     bytes: int
-    least_weight: int
+    weights: tuple[int, int]
+    """The smallest and the largest."""
     checksum: str
 
 
 def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _Written:
-    rows, least = 0, 0
+    rows, ranges = 0, []
 
     def counted() -> Iterator[pa.Table]:
-        nonlocal rows, least
+        nonlocal rows
         for table in tables:
             rows += table.num_rows
-            least = min(least, parquet.least_weight(table))
+            ranges.append(parquet.weights(table))
             yield table
 
     file = files.SummedFile(path)
     try:
         parquet.write(file, schema, counted())
-        return _Written(path, rows, file.size, least, file.seal())
+        spread = (min(low for low, _ in ranges), max(high for _, high in ranges))
+        return _Written(path, rows, file.size, spread, file.seal())
     except Exception:
         file.close()
         files.remove_quietly(path)
@@ -236,10 +239,10 @@ def _adopt(source: Path, folder: Path, stem: str) -> list[_Written]:
     found = [(part, *parquet.footer(part)) for part in parts]
     kept = [entry for entry in found if entry[1]]
     written = []
-    for number, (part, rows, least) in enumerate(kept):
+    for number, (part, rows, spread) in enumerate(kept):
         files.sync_file(part)
         path = folder / f"{stem}-{number}.parquet"
-        written.append(_Written(path, rows, part.stat().st_size, least, files.checksum(part)))
+        written.append(_Written(path, rows, part.stat().st_size, spread, files.checksum(part)))
     for (part, *_), done in zip(kept, written, strict=True):
         part.rename(done.path)
     files.sync_dir(folder)
