@@ -22,6 +22,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     options = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "2g",
+        "spark.buffer.pageSize": "2m",
         "spark.sql.codegen.cache.maxEntries": "10000",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",

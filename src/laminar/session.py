@@ -19,7 +19,7 @@ from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
 from laminar.runtime.programs import attach
 from laminar.runtime.report import EpochReport
-from laminar.runtime.spark import own_session, start_spark
+from laminar.runtime.spark import own_session, start_spark, suit
 from laminar.runtime.statements import Statements
 from laminar.runtime.views import SPARK_FAILS, explain_refusal
 from laminar.sql import Query, parse_script, parse_statement, relations_of, rewrite_windows
@@ -111,6 +111,7 @@ class Database:
         shapes = {name.lower(): catalog.shape(name) for name in names}
         with self._read_lock:
             epoch, faces = self.engine.faces_at(self._reading, self._read_store, as_of_epoch, names)
+            suit(self._reading, changed=faces.held_rows(names), held=0)
             for name in names:
                 faces.content(name).createOrReplaceTempView(f"`{name}`")
             try:

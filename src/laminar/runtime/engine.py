@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -40,7 +39,7 @@ from laminar.runtime.operators import restore, snapshots
 from laminar.runtime.programs import OBJECT, Sink, applied
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport
-from laminar.runtime.spark import own_session, set_partitions
+from laminar.runtime.spark import own_session, partitions, suit
 from laminar.runtime.timeline import Timeline
 from laminar.runtime.typer import SparkTyper
 from laminar.runtime.views import first_sentence
@@ -50,26 +49,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-SMALL_EPOCH = 200_000
-"""Up to so many rows an epoch's shuffles have one partition: more tasks would cost more time."""
-
-
 class Engine:
     """Tables, views and their epochs under one directory."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self.root = root
         self.spark = spark
-        partitions = max(2, min(16, os.cpu_count() or 2))
-        self._partitions = partitions
-        self._work = own_session(spark, partitions)
-        self._full = own_session(spark, partitions)
-        self._compacting = own_session(spark, partitions)
+        self._work = own_session(spark, partitions())
+        self._full = own_session(spark, partitions())
+        self._compacting = own_session(spark, partitions())
         self.store = SegmentStore(root, self._work)
         self._full_store = SegmentStore(root, self._full)
         self._timeline = Timeline(root)
         self._lock = threading.RLock()
-        self.catalog = Catalog(SparkTyper(own_session(spark, partitions)))
+        self.catalog = Catalog(SparkTyper(own_session(spark, partitions())))
         self.sources: dict[str, Source] = {}
         self.executor: DagExecutor | None = None
         self.operators: dict[str, Any] = {}
@@ -179,7 +172,8 @@ class Engine:
         finished = self.catalog.relations.finished
         self._plan_storage()
         rows = sum(trace.rows for trace in traces.values())
-        set_partitions(self._work, 1 if rows <= SMALL_EPOCH else self._partitions)
+        for session in (self._work, self._full):
+            suit(session, changed=rows, held=0)
         traces = self._finished(finished | self._own(program.view), traces)
         return self._filler.fill(program, self.catalog.relations, traces, self.manifest.epoch)
 
@@ -309,7 +303,9 @@ class Engine:
         traces = self._compactor.adopt(self.manifest.traces)
         moments = moments_of(self.catalog.relations, traces)
         rows_in = self._ingest(taken, moments, epoch)
-        set_partitions(self._work, 1 if rows_in <= SMALL_EPOCH else self._partitions)
+        held = sum(trace.rows for trace in traces.values())
+        for session in (self._work, self._full):
+            suit(session, changed=rows_in, held=held)
         try:
             task, faces = self._run_nodes(moments, taken, epoch)
         except Exception:

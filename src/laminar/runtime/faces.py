@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -285,6 +285,20 @@ class Faces:
             return sum(self.delta_rows(each) for each in relation.reads)
         moment = self.moments.get(name) or self.moments[partial_trace(name)]
         return moment.changed_rows
+
+    def held_rows(self, names: Iterable[str]) -> int:
+        """Return how many stored rows the content of relations stands on."""
+        rows, seen, waiting = 0, set[str](), list(names)
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in self.relations.fused:
+                waiting += self.relations.by_name[name].reads
+            trace = partial_trace(name) if self._is_lazy(name) else name
+            rows += sum(each.rows for each in self.moments[trace].before)
+        return rows
 
     def share(self, name: str) -> None:
         """Compute a fused relation's delta once and keep it for all its readers."""

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from laminar.errors import JavaUnavailable
 from laminar.preflight import java_problem
@@ -36,6 +37,18 @@ _JIT = (
     "-XX:Tier4MinInvocationThreshold=20000 -XX:Tier4CompileThreshold=100000"
 )
 
+SMALL_CHANGE = 200_000
+"""Up to so many changed rows, one shuffle partition is faster than several."""
+
+TINY = 10_000
+"""Up to so many rows, interpreting expressions is faster than generating code for them."""
+
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+_GENERATED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
 _QUIET = Path(__file__).with_name("log4j2.properties")
 """Errors only: Spark's start would otherwise fill a screen before the user's first line."""
 
@@ -46,6 +59,9 @@ _EMBEDDED_SETTINGS = {
     # Every view brings generated classes of its own; the default of 100 makes Spark compile
     # them again and again.
     "spark.sql.codegen.cache.maxEntries": "10000",
+    # Every hash table and sorter begins with a page; the default of 64 MB takes longer to clear
+    # than a small epoch takes to compute.
+    "spark.buffer.pageSize": "2m",
     "spark.ui.showConsoleProgress": "false",
     # Spark remembers finished queries, jobs and stages for a page that nobody serves here.
     "spark.sql.ui.retainedExecutions": "10",
@@ -99,12 +115,29 @@ def own_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
     session.conf.set(
         "spark.sql.session.timeZone", str(spark.conf.get("spark.sql.session.timeZone"))
     )
-    set_partitions(session, shuffle_partitions)
+    session.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions))
     for name, value in _EPOCH_SETTINGS.items():
         session.conf.set(name, value)
     return session
 
 
-def set_partitions(session: SparkSession, count: int) -> None:
-    """Say into how many parts the session's next statements shuffle."""
-    session.conf.set("spark.sql.shuffle.partitions", str(count))
+def suit(session: SparkSession, *, changed: int, held: int) -> None:
+    """Set a session up for statements over a change of so many rows, and so many held before."""
+    wanted = {
+        "spark.sql.shuffle.partitions": "1" if changed <= SMALL_CHANGE else str(partitions()),
+        **(_INTERPRETED if changed + held <= TINY else _GENERATED),
+    }
+    set_before = _SUITED.setdefault(session, {})
+    for name, value in wanted.items():
+        if set_before.get(name) != value:
+            session.conf.set(name, value)
+    _SUITED[session] = wanted
+
+
+def partitions() -> int:
+    """Into how many parts large statements shuffle."""
+    return max(2, min(16, os.cpu_count() or 2))
+
+
+_SUITED: WeakKeyDictionary[SparkSession, dict[str, str]] = WeakKeyDictionary()
+"""What was last set where; asking Spark would cost more than it saves."""
