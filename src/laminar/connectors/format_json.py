@@ -15,6 +15,8 @@ from laminar.connectors.arrow_types import leaf_types
 _OPEN, _CLOSE, _NEWLINE = b"{}\n"
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 16, 1 << 20
 _BLOCKS_PER_CORE = 2
+_ALONE = 1 << 24
+"""Up to so many bytes are parsed by one thread: an epoch is running on the other cores."""
 
 
 def read_json(path: Path, schema: pa.Schema) -> pa.Table | None:
@@ -94,7 +96,7 @@ def _parse(data: bytes, layout: pa.Schema) -> pa.Table | None:
         try:
             return pj.read_json(
                 pa.BufferReader(data),
-                read_options=pj.ReadOptions(block_size=block_size),
+                read_options=pj.ReadOptions(block_size=block_size, use_threads=len(data) > _ALONE),
                 parse_options=pj.ParseOptions(
                     explicit_schema=layout, unexpected_field_behavior="ignore"
                 ),

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from laminar.delta.accumulators import Accumulators
+from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import Aggregate, KeyedJoin, Node, TopK, Window
 from laminar.plan.reasons import Reason
 
@@ -33,6 +34,11 @@ class Shape:
         pairs = zip(self.columns, self.types, strict=True)
         escaped = ((name.replace("`", "``"), kind) for name, kind in pairs)
         return ", ".join(f"`{name}` {kind}" for name, kind in escaped)
+
+    @property
+    def stored(self) -> str:
+        """The columns as Spark DDL, with the weight, as segments have them."""
+        return f"{self.ddl}, {WEIGHT} BIGINT"
 
 
 @dataclass(frozen=True, slots=True)

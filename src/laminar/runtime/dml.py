@@ -177,7 +177,7 @@ class Dml:
         parts = [f"SELECT * FROM {_COMMITTED}"]
         batches = self._engine.pending.after(name, int(start))
         if batches:
-            schema = self._store.struct(f"{definition.shape.ddl}, {WEIGHT} BIGINT")
+            schema = self._store.struct(definition.shape.stored)
             paths = [f"file://{batch.path}" for batch in batches]
             waiting = self._session.read.schema(schema).parquet(*paths)
             waiting.createOrReplaceTempView(_PENDING)

@@ -26,9 +26,6 @@ from laminar.store import SegmentStore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ONE_TASK = 200_000
-"""Up to so many rows are read by one task: more of them would cost more than they save."""
-
 _FACE = re.compile(r"\b\w+__(?:before|after|delta)\b")
 """How faces are called in statements, see `delta.change.table`."""
 
@@ -78,7 +75,7 @@ def moments_of(relations: Relations, traces: Mapping[str, Trace]) -> dict[str, M
     """Return every trace that a graph may need, with what it holds."""
     found: dict[str, Moment] = {}
     for name, relation in relations.by_name.items():
-        schemas = {name: f"{relation.shape.ddl}, {WEIGHT} BIGINT"}
+        schemas = {name: relation.shape.stored}
         if isinstance(relation, Merged):
             schemas[partial_trace(name)] = relation.partial_ddl
         for trace, schema in schemas.items():
@@ -243,9 +240,6 @@ class Faces:
         moment = self.moments[name]
         segments = moment.segments(version)
         frame = self._store.frame(moment.schema, segments)
-        if sum(each.rows for each in segments) <= ONE_TASK:
-            # One partition is what every operator asks of its input: nothing is shuffled.
-            frame = frame.coalesce(1)
         if not self._careful or all(each.insert_only for each in segments):
             return frame
         face = table(name, f"raw_{version}")

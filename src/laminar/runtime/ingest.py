@@ -74,6 +74,10 @@ class Ingest:
         tables = [pq.read_table(each.path) for each in batches if each.seq <= taken.end]
         return self._store.write_arrow(taken.table, epoch, _concat(tables))
 
+    def prepare(self, definition: TableDefinition, segment: Segment) -> None:
+        """Let the store get ready to read what was just written."""
+        self._store.prepare(definition.shape.stored, segment)
+
     def _from_source(self, taken: Range, definition: TableDefinition, epoch: int) -> Segment | None:
         source = self._sources[taken.table]
         table = read_arrow(source, taken.start, taken.end)
@@ -114,7 +118,10 @@ class Prefetch:
             if end is None:
                 return None
             taken = Range(definition.name, start, end)
-            return taken, self._ingest.read(taken, definition, epoch)
+            segment = self._ingest.read(taken, definition, epoch)
+            if segment is not None:
+                self._ingest.prepare(definition, segment)
+            return taken, segment
 
         self._ahead[definition.name] = (start, self._pool.submit(read))
 

@@ -25,7 +25,7 @@ class SparkTyper:
 
     def declare(self, shape: Shape) -> None:
         """Make a relation known: under its own name, and with its three faces."""
-        weighted = _empty(self._session, f"{shape.ddl}, {WEIGHT} BIGINT")
+        weighted = _empty(self._session, shape.stored)
         for version in Version:
             weighted.createOrReplaceTempView(table(shape.name, version))
         if "#" not in shape.name:

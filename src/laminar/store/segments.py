@@ -28,6 +28,9 @@ DATA = "data"
 COLLECT_LIMIT = 500_000
 """Up to so many rows a result travels through the driver, which saves the write job."""
 
+ONE_TASK = 200_000
+"""Up to so many rows are read by one task: more of them would cost more than they save."""
+
 _GLOB = re.compile(r"([\\\[\]{}*?])")
 _DISK = re.compile(
     r"no space left on device|disk quota exceeded|permission denied|read-only file system"
@@ -50,6 +53,7 @@ class SegmentStore:
         self._readers: dict[str, DataFrameReader] = {}
         self._empties: dict[str, DataFrame] = {}
         self._arrows: dict[str, pa.Schema | None] = {}
+        self._ready: dict[tuple[str, str], DataFrame] = {}
 
     def materialise(
         self, relation: str, epoch: int, df: DataFrame, expected_rows: int
@@ -101,11 +105,23 @@ class SegmentStore:
         names = [file for segment in segments for file in segment.files]
         if not names:
             return self._empty(schema)
+        ready = self._ready.pop((schema, names[0]), None) if len(names) == 1 else None
+        if ready is not None:
+            return ready
         try:
-            return self._reader(schema).parquet(*(_escaped(self.root / name) for name in names))
+            frame = self._reader(schema).parquet(*(_escaped(self.root / name) for name in names))
         except Exception:
             self._require(names)
             raise
+        if sum(segment.rows for segment in segments) > ONE_TASK:
+            return frame
+        # One partition is what every operator asks of its input: nothing is shuffled.
+        return frame.coalesce(1)
+
+    def prepare(self, schema: str, segment: Segment) -> None:
+        """Make the frame of a segment that will be asked for soon; called beside other work."""
+        if len(segment.files) == 1:
+            self._ready = {(schema, segment.files[0]): self.frame(schema, [segment])}
 
     def struct(self, schema: str) -> StructType:
         """Return DDL text as Spark's own schema, parsed once."""
