@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from laminar.delta.accumulators import Accumulators, mergeable
+from laminar.delta.block import block_of
+from laminar.delta.guards import guard_of
 from laminar.delta.merge import accumulate
 from laminar.delta.program import (
     Limited,
@@ -81,13 +83,27 @@ class _Compiler:
         self.known: dict[Node, Scan] = {}
 
     def compile(self, node: Node) -> Program:
-        root = self._declared(self._cut(node))
+        cut = self._cut(node)
+        root = self._declared(cut)
         reads = scanned(root)
         own = {each.shape.name for each in self.relations}
-        self.relations.append(
-            Mapped(self.shape, root, reads, fusible=_is_light(root) or set(reads) <= own)
-        )
+        fusible, guard = _is_light(root) or set(reads) <= own, None
+        risk = guard_of(cut, self._types_below(cut)) if fusible else None
+        if risk is not None:
+            # Rows that are stored are computed in the epoch, where a failure belongs. Over one
+            # relation of its own it is enough to try.
+            fusible = set(reads) <= own and block_of(root) is not None
+            guard = risk if fusible else None
+        self.relations.append(Mapped(self.shape, root, reads, fusible, guard))
         return Program(self.shape.name, tuple(self.relations))
+
+    def _types_below(self, node: Node) -> Mapping[str, str]:
+        """Types of the columns that a chain of filters and projections names."""
+        found: dict[str, str] = {}
+        while isinstance(node, Filter | Project):
+            node = node.input
+            found |= self.types.types(node)
+        return found
 
     def _declared(self, node: Node) -> Node:
         """Give the output the declared types; refuse a lowering that changed their family."""

@@ -145,9 +145,6 @@ def _replaced(relation: Merged, rows: str, delta: str, *, positive: bool) -> str
     """
     names = relation.shape.columns
     keys = relation.node.keys
-    new = f"SELECT {columns(partial_columns(relation))}, __wn AS {WEIGHT} FROM ({rows})"
-    merged = merge_partials(relation, new, positive=positive)
-    there = f" WHERE {COUNT} > 0" if keys else ""
     stored = table(relation.shape.name, Version.BEFORE)
     old = f"SELECT {columns(names, 't.')}, -t.{WEIGHT} AS {WEIGHT} FROM {stored} t"
     if keys:
@@ -155,9 +152,23 @@ def _replaced(relation: Merged, rows: str, delta: str, *, positive: bool) -> str
             f" LEFT SEMI JOIN (SELECT DISTINCT {columns(keys)} FROM {delta}) k ON {_same_key(keys)}"
         )
     return consolidate(
-        f"SELECT {_results(relation, '')}, 1L AS {WEIGHT} FROM ({merged}){there}\nUNION ALL\n{old}",
-        names,
+        f"{_new_results(relation, rows, positive=positive)}\nUNION ALL\n{old}", names
     )
+
+
+def touched_results(
+    relation: Merged, partial_before: str | None, partial_delta: str, *, positive: bool
+) -> str:
+    """The results of the touched groups after the epoch."""
+    rows = _touched(relation, partial_before, partial_delta)
+    return _new_results(relation, rows, positive=positive)
+
+
+def _new_results(relation: Merged, rows: str, *, positive: bool) -> str:
+    new = f"SELECT {columns(partial_columns(relation))}, __wn AS {WEIGHT} FROM ({rows})"
+    merged = merge_partials(relation, new, positive=positive)
+    there = f" WHERE {COUNT} > 0" if relation.node.keys else ""
+    return f"SELECT {_results(relation, '')}, 1L AS {WEIGHT} FROM ({merged}){there}"
 
 
 def _touched(relation: Merged, before: str | None, delta: str) -> str:

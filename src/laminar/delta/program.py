@@ -53,7 +53,17 @@ class Mapped:
     node: Node
     reads: tuple[str, ...]
     fusible: bool
+    guard: Guard | None = None
+    """What may fail in it although nothing stores its rows: tried in every epoch."""
     strategy = Strategy.INCREMENTAL
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Expressions that may fail; they do not if none of the `divisors` is zero."""
+
+    divisors: frozenset[str]
+    provable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

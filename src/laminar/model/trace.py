@@ -33,6 +33,8 @@ class Segment:
     """One per file."""
     units: bool = False
     """Every weight is 1, so that nobody has to read them."""
+    positive: tuple[str, ...] = ()
+    """Accumulators that are greater than zero in every row."""
 
     def __post_init__(self) -> None:
         if self.lo > self.hi:
@@ -43,7 +45,8 @@ class Segment:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
         """Read back a segment from plain values."""
-        lists = {"files": tuple(data["files"]), "checksums": tuple(data["checksums"])}
+        names = ("files", "checksums", "positive")
+        lists = {name: tuple(data[name]) for name in names if name in data}
         return cls(**{**data, **lists})
 
 

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from laminar.delta.block import block_of
 from laminar.delta.change import Change, Version, consolidate, table
 from laminar.delta.full import recompute
 from laminar.delta.groups import is_touched, regroup
-from laminar.delta.merge import accumulate, finish, needs_reset, reset
+from laminar.delta.guards import holds
+from laminar.delta.merge import accumulate, finish, needs_reset, reset, touched_results
 from laminar.delta.program import (
     Applied,
+    Guard,
     Limited,
     Maintained,
     Mapped,
@@ -22,7 +25,7 @@ from laminar.delta.program import (
 )
 from laminar.delta.render import change
 from laminar.delta.topk import retop
-from laminar.model.trace import Segment
+from laminar.model.trace import WEIGHT, Segment
 from laminar.plan.nodes import Join, KeyedJoin, Node, children
 from laminar.runtime.faces import Faces, with_names
 from laminar.runtime.operators import apply
@@ -51,7 +54,11 @@ class Maintainer:
     def maintain(self, relation: Maintained) -> int:
         """Bring one relation up to date; return how many delta rows were stored."""
         name = relation.shape.name
-        if name in self._faces.relations.fused or not self._is_touched(relation):
+        if not self._is_touched(relation):
+            return 0
+        if name in self._faces.relations.fused:
+            if isinstance(relation, Mapped) and relation.guard is not None:
+                self._try(relation, relation.guard)
             return 0
         match relation:
             case Mapped():
@@ -124,6 +131,28 @@ class Maintainer:
         )
         return self._store_rows(name, sql, relation, extra=(name,))
 
+    def _try(self, relation: Mapped, guard: Guard) -> None:
+        """Compute the new rows of a view that stores none, to see whether that fails."""
+        (name,) = relation.reads
+        groups = self._faces.relations.by_name[name]
+        rows = f"SELECT * FROM {table(name, Version.DELTA)} WHERE {WEIGHT} > 0"
+        if isinstance(groups, Merged) and name not in self._faces.relations.finished:
+            moment = self._faces.moments[partial_trace(name)]
+            segments = moment.segments(Version.AFTER)
+            positive = all(each.insert_only for each in segments)
+            if not moment.delta or (positive and holds(guard, groups, _above_zero(segments))):
+                return
+            before, delta = (
+                table(partial_trace(name), each) for each in (Version.BEFORE, Version.DELTA)
+            )
+            rows = touched_results(
+                groups, before if moment.before else None, delta, positive=positive
+            )
+        block = block_of(with_names(relation))
+        assert block is not None
+        frame = self._faces.run(block.select_from(f"({rows})"), (name,))
+        frame.write.format("noop").mode("overwrite").save()
+
     def _accumulate(self, relation: Merged, found: Change, before: str | None) -> None:
         name = relation.shape.name
         partial = partial_trace(name)
@@ -167,6 +196,10 @@ class Maintainer:
         """Guess the rows of a result, to choose how it travels; joins may multiply."""
         rows = sum(self._faces.delta_rows(name) for name in relation.reads)
         return rows * (4 if _multiplies(relation) else 1)
+
+
+def _above_zero(segments: tuple[Segment, ...]) -> frozenset[str]:
+    return frozenset.intersection(*(frozenset(each.positive) for each in segments))
 
 
 def _multiplies(relation: Maintained) -> bool:

@@ -42,6 +42,23 @@ def weights(table: pa.Table) -> tuple[int, int]:
     return int(found["min"].as_py()), int(found["max"].as_py())
 
 
+def positive(table: pa.Table) -> frozenset[str]:
+    """Name the accumulators that are greater than zero in every row."""
+    return frozenset(
+        name
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if name.startswith("__") and name != WEIGHT and _is_positive(column)
+    )
+
+
+def _is_positive(column: pa.ChunkedArray) -> bool:
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        return False
+    # Not a number is greater than all numbers, and its sum with anything is not zero.
+    return column.null_count == 0 and bool(pc.min(column).as_py() > 0)
+
+
 def write(sink: SummedFile, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     """Write tables of one schema as one file."""
     with pq.ParquetWriter(sink, schema, use_dictionary=_repetitive(schema), **_OPTIONS) as writer:

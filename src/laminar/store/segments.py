@@ -169,6 +169,7 @@ class SegmentStore:
             insert_only=all(part.weights[0] >= 0 for part in written),
             units=all(part.weights == (1, 1) for part in written),
             checksums=tuple(part.checksum for part in written),
+            positive=tuple(sorted(frozenset.intersection(*(part.positive for part in written)))),
         )
 
     def _place_for(self, relation: str, epoch: int) -> tuple[Path, str]:
@@ -216,23 +217,29 @@ class _Written:
     weights: tuple[int, int]
     """The smallest and the largest."""
     checksum: str
+    positive: frozenset[str] = frozenset()
+    """Accumulators that are greater than zero in every row; nothing is known of Spark's files."""
 
 
 def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _Written:
-    rows, ranges = 0, []
+    rows = 0
+    ranges: list[tuple[int, int]] = []
+    positive: list[frozenset[str]] = []
 
     def counted() -> Iterator[pa.Table]:
         nonlocal rows
         for table in tables:
             rows += table.num_rows
             ranges.append(parquet.weights(table))
+            positive.append(parquet.positive(table))
             yield table
 
     file = files.SummedFile(path)
     try:
         parquet.write(file, schema, counted())
         spread = (min(low for low, _ in ranges), max(high for _, high in ranges))
-        return _Written(path, rows, file.size, spread, file.seal())
+        above = frozenset.intersection(*positive)
+        return _Written(path, rows, file.size, spread, file.seal(), above)
     except Exception:
         file.close()
         files.remove_quietly(path)
