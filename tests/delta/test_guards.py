@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.delta.test_programs import program
 
 from laminar.delta.guards import guard_of, holds
 from laminar.delta.program import Guard, Mapped, Merged
 from laminar.plan.nodes import Filter, Project, Scan
+
+from .test_programs import program
 
 SCAN = Scan("g", (("c1", "c1"), ("c2", "c2"), ("c3", "c3")))
 TYPES = {"c1": "bigint", "c2": "bigint", "c3": "string"}
