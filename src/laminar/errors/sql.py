@@ -221,3 +221,19 @@ class AmbiguousColumns(SqlError):
             f"more than one column is called {listed}",
             hint="give each column of the output its own name with AS",
         )
+
+
+class UnknownFunction(SqlError):
+    """A query calls a function that does not exist.
+
+    Correct the name; the hint holds the nearest one. All functions of Spark SQL are there, and
+    TUMBLE and HOP with their _START and _END.
+    """
+
+    code: ClassVar[str] = "LMR-3015"
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        names = tuple(known)
+        super().__init__(f'unknown function: "{name}"', hint=did_you_mean(name, names))
+        self.name = name
+        self.suggestion: str | None = nearest(name, names)
