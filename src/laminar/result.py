@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
-from laminar.runtime.views import SPARK_FAILS, explain_refusal
+from laminar.runtime.refusals import SPARK_FAILS, explain_refusal
 
 if TYPE_CHECKING:
     import pandas as pd

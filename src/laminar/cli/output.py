@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.text import Text
 
 from laminar.errors import LaminarError
-from laminar.errors.sql import SqlError
 from laminar.tables import RowsTable, text_of
 
 if TYPE_CHECKING:
@@ -172,8 +171,8 @@ def error_fields(error: LaminarError) -> dict[str, Any]:
         "detail": error.detail,
         "hint": error.hint,
     }
-    if isinstance(error, SqlError):
-        found |= {"line": error.line, "column": error.column}
+    if error.place is not None:
+        found |= dict(zip(("line", "column"), error.place, strict=True))
     return found
 
 
