@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -172,6 +173,8 @@ def _piped() -> str:
 def main() -> None:
     """Run the command line; a mistake of the user's is a message, never a stack trace."""
     wants_json = "--json" in sys.argv[1:]
+    # It warns of statements that it does not know; those are refused anyway, in our words.
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
     try:
         app()
     except LaminarError as error:
