@@ -78,7 +78,7 @@ class Result:
 
         rows = self.head(limit + 1)
         console = Console()
-        console.print(RowsTable(self.columns, rows[:limit]))
+        console.print(RowsTable(self.columns, rows[:limit]), crop=False)
         if len(rows) > limit:
             console.print(f"... more than {limit} rows")
 

@@ -51,6 +51,7 @@ CASES = [
     ("UPDATE trades SET price = summ(1)", "LMR-3015", "summ", "sum"),
     ("SELECT CAST(price AS BIGNIT) FROM trades", "LMR-3001", "BIGNIT", "BIGINT"),
     ("SELECT price\nFROM trades WHERE price = = 2", "LMR-3001", "=@39", ""),
+    (f"{V}SELECT price FROM trades WHERE price > > 2", "LMR-3001", ">@69", ""),
     ("SELECT ARRAY(1) + price FROM trades", "LMR-3006", "ARRAY(1) + price", ""),
     (
         "CREATE MATERIALIZED VIEW v\nWITH (refresh_polcy = 'auto') AS SELECT 1 AS a",
@@ -101,5 +102,6 @@ def test_a_wrong_name_is_underlined(
     line_start = script.rfind("\n", 0, offset) + 1
     assert error.place == (script.count("\n", 0, offset) + 1, offset - line_start + 1), str(error)
     *_, excerpt, carets = error.detail.split("\n")
+    assert excerpt.strip() in script
     assert excerpt[carets.index("^") : carets.rindex("^") + 1] == text
     assert list(db.engine.catalog.definitions) == before

@@ -124,7 +124,7 @@ def explain(
     printer = Printer()
     show_explained(found, printer)
     if left_out:
-        printer.line(f"\nnot run: {left_out} statements that change, show or keep rows")
+        printer.line(f"\nnot run: {left_out} statement(s) that change or show rows")
 
 
 @app.command()

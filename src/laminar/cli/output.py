@@ -65,7 +65,7 @@ class Printer:
         """Write rows that are there already."""
         match self.form:
             case Format.TABLE:
-                self.console.print(RowsTable(columns, rows))
+                self.console.print(RowsTable(columns, rows), crop=False)
             case Format.JSON:
                 write_json_rows(self._file, columns, iter(rows))
             case Format.CSV:

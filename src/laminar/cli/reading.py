@@ -8,7 +8,7 @@ from pathlib import Path
 
 from laminar.errors import SqlSyntaxError
 from laminar.sql import Location, Statement, parse_script
-from laminar.sql.tokens import scan, tokenize
+from laminar.sql.tokens import Token, scan, tokenize
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ def read_file(file: Path) -> str:
 def parse_steps(text: str) -> list[Step]:
     """Return what a text asks for, in order; every place is one in the whole text.
 
-    Law: a backslash starts a command where a statement could start, at the start of its line, and
-    nowhere else; the command ends with the line.
+    Law: a backslash starts a command where a statement could start, and nowhere else; the command
+    ends with the line.
     """
     commands = list(_commands(text))
     sql = text
@@ -61,41 +61,44 @@ def is_complete(text: str) -> bool:
     if text.lstrip().startswith("\\"):
         return True
     try:
-        last = next(iter(tokenize(text)[-1:]), None)
+        tokens = tokenize(text)
     except SqlSyntaxError:
         return False  # something is open that a further line may close
-    return last is None or last.is_symbol(";") or _ends_in_command(text)
+    if not tokens or tokens[-1].is_symbol(";"):
+        return True
+    last_line = text.rstrip().rfind("\n")
+    return any(_is_command(text, token) and token.start > last_line for token in tokens)
 
 
-def _ends_in_command(text: str) -> bool:
-    *_, line = text.rstrip().split("\n")
-    found = list(_commands(text))
-    return bool(found) and found[-1].text == line.strip()
+def _is_command(text: str, token: Token) -> bool:
+    """Whether a token is a backslash at the start of its line."""
+    return (
+        token.is_symbol("\\")
+        and not text[text.rfind("\n", 0, token.start) + 1 : token.start].strip()
+    )
 
 
 def _commands(text: str) -> Iterator[Command]:
-    if "\\" not in text:
-        return
     at = 0
-    while at < len(text):
-        for token in scan(text, at):
-            at = token.end
-            if token.is_symbol("\\") and not text[text.rfind("\n", 0, at) + 1 : at - 1].strip():
-                stop = text.find("\n", at)
-                stop = len(text) if stop < 0 else stop
-                yield _command(text, token.start, stop)
-                at = stop
-                break
-            at = _end_of_statement(text, token.start)
-            break
-        else:
+    while text.find("\\", at) >= 0:
+        first = next(scan(text, at), None)
+        if first is None:
             return
+        if first.is_symbol("\\"):
+            stop = text.find("\n", first.start)
+            at = len(text) if stop < 0 else stop
+            yield _command(text, first.start, at)
+        else:
+            at = _end_of_statement(text, first.start)
 
 
 def _end_of_statement(text: str, start: int) -> int:
     for token in scan(text, start):
         if token.is_symbol(";"):
             return token.end
+        if _is_command(text, token):
+            hint = "end the statement before it with ;"
+            raise SqlSyntaxError("a command inside a statement", hint=hint).at(text, token.start)
     return len(text)
 
 

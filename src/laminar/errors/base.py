@@ -25,11 +25,14 @@ class LaminarError(Exception):
         self.detail = detail
         self.hint = hint
         self.place: tuple[int, int] | None = None
+        self.span: tuple[int, int] | None = None
+        """Offset and length in the text that the error was last pointed into."""
         self._fact = detail
         self._excerpt = ""
 
     def at(self, text: str, offset: int, length: int = 1) -> Self:
         """Point at a place of a text, underlined in the detail. Returns the error, to raise it."""
+        self.span = (offset, length)
         start = text.rfind("\n", 0, offset) + 1
         end = text.find("\n", offset)
         line = text[start : len(text) if end < 0 else end].rstrip("\r")

@@ -47,14 +47,13 @@ def placed(error: _E, statement: Statement) -> _E:
     """
     if isinstance(statement, Explain) and isinstance(statement.target, Statement):
         statement = statement.target
-    if error.place is None:
+    if error.span is None:
         error.at(statement.text, *_about(error, statement.text))
-        origin = statement.location
     elif isinstance(statement, CreateView | Insert):
-        origin = statement.query_location
-    else:
-        origin = statement.location
-    return error.within(origin.line, origin.column)
+        offset, length = error.span
+        offset += statement.query_location.offset - statement.location.offset
+        error.at(statement.text, offset, length)
+    return error.within(statement.location.line, statement.location.column)
 
 
 def _about(error: LaminarError, text: str) -> tuple[int, int]:

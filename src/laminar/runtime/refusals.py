@@ -9,7 +9,14 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from laminar.delta.program import Shape
-from laminar.errors import InvalidQuery, SqlError, UnknownColumn, UnknownFunction, UnknownRelation
+from laminar.errors import (
+    InvalidQuery,
+    SqlError,
+    SqlSyntaxError,
+    UnknownColumn,
+    UnknownFunction,
+    UnknownRelation,
+)
 from laminar.sql.tokens import tokenize
 
 SPARK_FAILS = (PySparkException, Py4JJavaError)
@@ -35,14 +42,17 @@ def explain_refusal(
     if condition in ("UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION"):
         name = _parts(facts.get("routineName") or facts["name"])[-1]
         return UnknownFunction(name, functions())
+    if condition == "PARSE_SYNTAX_ERROR":
+        hint = "check the query for a missing comma, bracket or keyword"
+        return SqlSyntaxError(f"the query cannot be read at {facts['error']}", hint=hint)
     return InvalidQuery("this query cannot run", first_sentence(error))
 
 
 def _unknown_column(facts: Mapping[str, str], shapes: Mapping[str, Shape]) -> SqlError:
     *owner, column = _parts(facts["objectName"])
-    offered = [_parts(each) for each in facts.get("proposal", "").split(", ")]
+    offered = [_parts(each) for each in facts.get("proposal", "").split(", ") if each]
     known = {name for shape in shapes.values() for name in shape.columns}
-    known |= {parts[-1] for parts in offered if parts}
+    known |= {parts[-1] for parts in offered}
     if owner and column.casefold() in {name.casefold() for name in known}:
         # The column is there; it is what stands before the dot that nobody knows.
         owners = {parts[-2] for parts in offered if len(parts) > 1}
