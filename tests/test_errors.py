@@ -49,6 +49,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.NonDeterministic("rand", "v"),
     errors.BadViewOption("refresh_polcy", known=["refresh_policy"]),
     errors.AmbiguousColumns(iter(["id", "ts"])),
+    errors.UnknownFunction("summ", ["sum"]),
     errors.RowDoesNotMatch("t", 3, "n", "x", "BIGINT"),
     errors.RowNotFound("t", [{"n": 1}]),
     errors.ManifestCorrupt("manifests/7.json", "checksum differs"),
@@ -58,6 +59,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.SegmentCorrupt("data/t/1.parquet", "checksum differs"),
     errors.StoreUnwritable("/state", "no space left"),
     errors.EpochExists(4),
+    errors.DatabaseNotFound("/state"),
     errors.DatabaseClosed("/state"),
     errors.UnknownConnector("kafak", ["kafka"]),
     errors.UnknownOption("files", "paht", ["path"]),
@@ -65,6 +67,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.BadOption("datagen", "rows_total", "-1", "a number from 0"),
     errors.SourceReadFailed("s", "the file is gone", file="a.json", line=2),
     errors.RowDoesNotFit("s", "n is not BIGINT", file="a.json", line=2, text="{}"),
+    errors.SparkUnavailable("spark://nowhere", "could not parse it"),
     errors.JavaUnavailable("Laminar needs Java 17+ and found no java on the PATH."),
 ]
 

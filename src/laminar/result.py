@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
-from laminar.runtime.views import SPARK_FAILS, explain_refusal
+from laminar.runtime.refusals import SPARK_FAILS, explain_refusal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,19 +59,26 @@ class Result:
         """Return the rows as dictionaries."""
         return [row.asDict(recursive=True) for row in self._collect(self._frame)]
 
+    def head(self, limit: int) -> list[tuple[Any, ...]]:
+        """Return the first rows as tuples."""
+        return [tuple(row) for row in self._collect(self._frame.limit(limit))]
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows as tuples, without ever holding all of them."""
+        instants = _holds_instants(self._frame.schema)
+        rows = self._run(lambda: self._frame.toLocalIterator(prefetchPartitions=True))
+        while (row := self._run(lambda: next(rows, None))) is not None:
+            yield tuple(_in_utc(row, self._frame.schema) if instants else row)
+
     def show(self, limit: int = 20) -> None:
         """Print the first rows as a table."""
         from rich.console import Console
-        from rich.table import Column, Table
-        from rich.text import Text
 
-        rows = self._collect(self._frame.limit(limit + 1))
-        # As Text, because a name or a value may look like markup.
-        table = Table(*[Column(Text(name), overflow="fold") for name in self.columns])
-        for row in rows[:limit]:
-            table.add_row(*(Text("NULL" if value is None else str(value)) for value in row))
+        from laminar.tables import RowsTable
+
+        rows = self.head(limit + 1)
         console = Console()
-        console.print(table)
+        console.print(RowsTable(self.columns, rows[:limit]), crop=False)
         if len(rows) > limit:
             console.print(f"... more than {limit} rows")
 

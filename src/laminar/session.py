@@ -17,11 +17,12 @@ from laminar.errors import DatabaseClosed, NotSupported, SqlSyntaxError, StoreUn
 from laminar.result import Result
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
+from laminar.runtime.functions import known_functions
 from laminar.runtime.programs import attach
+from laminar.runtime.refusals import SPARK_FAILS, explain_refusal, pointed
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session, start_spark, suit
 from laminar.runtime.statements import Statements
-from laminar.runtime.views import SPARK_FAILS, explain_refusal
 from laminar.sql import Query, parse_script, parse_statement, relations_of, rewrite_windows
 from laminar.store import SegmentStore
 
@@ -107,7 +108,7 @@ class Database:
     def _query(self, query: str, as_of_epoch: int | None = None) -> Result:
         text = rewrite_windows(query)
         catalog = self.engine.catalog
-        names = [catalog.resolve(each) for each in relations_of(text)]
+        names = [catalog.resolve(each) for each in relations_of(query)]
         shapes = {name.lower(): catalog.shape(name) for name in names}
         with self._read_lock:
             epoch, faces = self.engine.faces_at(self._reading, self._read_store, as_of_epoch, names)
@@ -117,7 +118,8 @@ class Database:
             try:
                 return Result(self._reading.sql(text), epoch, shapes)
             except SPARK_FAILS as error:
-                raise explain_refusal(error, shapes) from None
+                found = explain_refusal(error, shapes, lambda: known_functions(self._reading))
+                raise pointed(found, error, query, text) from None
 
     def _listing(self, columns: list[str], rows: list[tuple[str, ...]]) -> Result:
         """Return rows that the engine itself knows as a result."""

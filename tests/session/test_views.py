@@ -144,7 +144,7 @@ def test_refresh_policies(trades: laminar.Database) -> None:
         ("SELECT * FROM trade", laminar.UnknownRelation, 'did you mean "trades"?'),
         ("SELECT SUM(array(1)) AS s FROM trades", laminar.InvalidQuery, "DATATYPE_MISMATCH"),
         ("SELECT symbol + INTERVAL '1' DAY AS s FROM trades WHERE price", laminar.InvalidQuery, ""),
-        ("SELECT nosuch(symbol) AS s FROM trades", laminar.InvalidQuery, "nosuch"),
+        ("SELECT nosuch(symbol) AS s FROM trades", laminar.UnknownFunction, "nosuch"),
         ("SELECT symbol, symbol FROM trades", laminar.AmbiguousColumns, "symbol"),
         ("SELECT symbol AS __weight FROM trades", laminar.NotSupported, "__weight"),
         ("SELECT FROM WHERE", laminar.SqlError, ""),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from laminar.cli.opening import open_database
 from laminar.runtime.report import EpochReport
-from laminar.session import connect
 
 TRADES_PER_EPOCH = 50_000
 
@@ -50,13 +50,11 @@ EMIT ON UPDATE;
 """
 
 
-def run_demo(events: int) -> None:
+def run_demo(events: int, *, verbose: bool = False) -> None:
     """Define the DAG, run it to the end of its source, show what the views hold."""
     console = Console()
     batch = min(TRADES_PER_EPOCH, max(1, events))
-    with console.status("starting Spark"):
-        db = connect()
-    with db:
+    with open_database(None, verbose=verbose) as db:
         with console.status("defining the DAG"):
             db.execute(SCRIPT.format(events=events, batch=batch))
         db.execute("EXPLAIN DAG").show()

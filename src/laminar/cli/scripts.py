@@ -1,62 +1,67 @@
-"""Running SQL from a file or from the command line."""
+"""Running SQL that stands in a file, comes through a pipe, or is given on the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
+from rich.status import Status
 
-from laminar.errors import SqlSyntaxError
+from laminar.cli.output import Format, Printer
+from laminar.cli.reading import Step
+from laminar.cli.runner import Runner
 from laminar.result import Result
-from laminar.session import Database, connect
-from laminar.sql import Query, Statement, parse_script
+from laminar.runtime.report import EpochReport
+from laminar.session import Database
+from laminar.sql import Query, Statement
 
 
-def read_script(file: Path) -> str:
-    """Return the text of a script."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise SqlSyntaxError(
-            f"{file} is not text in UTF-8", detail=f"byte {error.start} is not", hint="convert it"
-        ) from None
-
-
-def run_script(script: str, state: Path | None, master: str | None) -> None:
+def run_script(db: Database, statements: Sequence[Statement], form: Format) -> None:
     """Run a script; its queries, and its end, wait until all sources are idle."""
-    statements = parse_script(script)  # before Spark starts: a typing mistake shows at once
-    console = Console()
-    with connect(state, master=master) as db, console.status("running") as status:
-        db.on_epoch(
-            lambda report: status.update(
-                f"epoch {report.epoch}: {report.rows_in:,} rows in {report.duration_ms:.0f} ms"
-            )
-        )
+    printer = Printer(form)
+    with _progress(db):
         for statement in statements:
             if isinstance(statement, Query):
                 db.drain()
-            _show(db.run_statement(statement))
+            result = db.run_statement(statement)
+            if isinstance(result, Result):
+                printer.result(result)
         last = db.drain()
-        epoch = last.epoch if last else db.engine.manifest.epoch
-        console.print(f"all sources are idle at epoch {epoch}")
+    epoch = last.epoch if last else db.engine.manifest.epoch
+    printer.line(f"all sources are idle at epoch {epoch}")
 
 
-def run_statements(script: str, state: Path | None, master: str | None) -> None:
-    """Run statements; rows that they change are visible to the ones after them."""
-    statements = parse_script(script)
-    with connect(state, master=master) as db:
-        _run_each(db, statements)
+def run_steps(db: Database, steps: Sequence[Step], form: Format) -> None:
+    """Run steps; rows that they change are visible to the ones after them."""
+    Runner(db, Printer(form)).run(steps)
 
 
-def _run_each(db: Database, statements: Sequence[Statement]) -> None:
-    for statement in statements:
-        result = db.run_statement(statement)
-        _show(result)
-        if isinstance(result, int):
-            db.drain()
+@contextmanager
+def _progress(db: Database) -> Iterator[None]:
+    """Show how the epochs go, to somebody who sits there."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True).status("running") as status:
+        db.on_epoch(_Progress(status))
+        yield
 
 
-def _show(result: object) -> None:
-    if isinstance(result, Result):
-        result.show()
+class _Progress:
+    """Says after each epoch how far it went, and how fast."""
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+        self._rows = 0
+        self._started = time.perf_counter()
+
+    def __call__(self, report: EpochReport) -> None:
+        self._rows += report.rows_in
+        rate = self._rows / max(time.perf_counter() - self._started, 1e-9)
+        self._status.update(
+            f"epoch {report.epoch}: {report.rows_in:,} rows in {report.duration_ms:,.0f} ms;"
+            f" {self._rows:,} rows so far, {rate:,.0f} a second"
+        )

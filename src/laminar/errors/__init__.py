@@ -31,7 +31,7 @@ from laminar.errors.dag import (
     SchemaMismatch,
 )
 from laminar.errors.data import DataError, RowDoesNotMatch, RowNotFound
-from laminar.errors.environment import JavaUnavailable
+from laminar.errors.environment import JavaUnavailable, SparkUnavailable
 from laminar.errors.mv import (
     DuplicateName,
     HasDependents,
@@ -53,9 +53,11 @@ from laminar.errors.sql import (
     SqlError,
     SqlSyntaxError,
     UnknownColumn,
+    UnknownFunction,
     UnknownRelation,
 )
 from laminar.errors.store import (
+    DatabaseNotFound,
     EpochExists,
     EpochNotFound,
     ManifestCorrupt,
@@ -77,6 +79,7 @@ __all__ = [
     "DagError",
     "DataError",
     "DatabaseClosed",
+    "DatabaseNotFound",
     "DisconnectedNode",
     "DuplicateEdge",
     "DuplicateName",
@@ -114,12 +117,14 @@ __all__ = [
     "SourceError",
     "SourceNotFound",
     "SourceReadFailed",
+    "SparkUnavailable",
     "SqlError",
     "SqlSyntaxError",
     "StoreError",
     "StoreUnwritable",
     "UnknownColumn",
     "UnknownConnector",
+    "UnknownFunction",
     "UnknownOption",
     "UnknownRelation",
     "UnsupportedFormat",

@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from laminar.errors.base import LaminarError, did_you_mean, nearest
-
-_TAB = "\t"
 
 
 class SqlError(LaminarError):
     """A statement could not be read, or asks for something that cannot be done.
 
-    Catch this to handle every error of the SQL front end in one place. Where the place is known,
-    `line` and `column` (both from 1) name it and the detail shows it underlined.
+    Catch this to handle every error of the SQL front end in one place.
     """
 
     code: ClassVar[str] = "LMR-3000"
 
-    def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
-        super().__init__(message, detail=detail, hint=hint)
-        self.line: int | None = None
-        self.column: int | None = None
-        self._fact = detail
-        self._excerpt = ""
+    @property
+    def line(self) -> int | None:
+        """The line it is about, from 1; None if no place is known."""
+        return self.place[0] if self.place is not None else None
 
-    def at(self, text: str, offset: int, length: int = 1) -> Self:
-        """Point at a place of a text, underlined in the detail. Returns the error, to raise it."""
-        start = text.rfind("\n", 0, offset) + 1
-        end = text.find("\n", offset)
-        line = text[start : len(text) if end < 0 else end].rstrip("\r")
-        # Tabs stay tabs, so that the carets stand where the terminal puts the text.
-        margin = "".join(_TAB if char == _TAB else " " for char in line[: offset - start])
-        width = max(1, min(length, len(line) - (offset - start)))
-        self._excerpt = f"    {line}\n    {margin}{'^' * width}"
-        return self._placed(text.count("\n", 0, offset) + 1, offset - start + 1)
-
-    def within(self, line: int, column: int) -> Self:
-        """Move the place: the text it points into starts there in a longer one."""
-        if self.line is None or self.column is None:
-            return self
-        shift = column - 1 if self.line == 1 else 0
-        return self._placed(self.line + line - 1, self.column + shift)
-
-    def _placed(self, line: int, column: int) -> Self:
-        self.line, self.column = line, column
-        place = f"line {line}, column {column}\n{self._excerpt}"
-        self.detail = f"{self._fact}\n  {place}" if self._fact else place
-        return self
+    @property
+    def column(self) -> int | None:
+        """The column it is about, from 1; None if no place is known."""
+        return self.place[1] if self.place is not None else None
 
 
 class SqlSyntaxError(SqlError):
@@ -221,3 +197,19 @@ class AmbiguousColumns(SqlError):
             f"more than one column is called {listed}",
             hint="give each column of the output its own name with AS",
         )
+
+
+class UnknownFunction(SqlError):
+    """A query calls a function that does not exist.
+
+    Correct the name; the hint holds the nearest one. All functions of Spark SQL are there, and
+    TUMBLE and HOP with their _START and _END.
+    """
+
+    code: ClassVar[str] = "LMR-3015"
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        names = tuple(known)
+        super().__init__(f'unknown function: "{name}"', hint=did_you_mean(name, names))
+        self.name = name
+        self.suggestion: str | None = nearest(name, names)

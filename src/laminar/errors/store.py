@@ -141,3 +141,18 @@ class EpochExists(StoreError):
             hint="another process may be writing to this store; close one of the two",
         )
         self.epoch = epoch
+
+
+class DatabaseNotFound(StoreError):
+    """Something was to be read from a folder that holds no database.
+
+    Name the folder that was given to `laminar.connect` or to `--state`.
+    """
+
+    code: ClassVar[str] = "LMR-6010"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"no database in {path}", hint="name its folder with --state, or create it: laminar run"
+        )
+        self.path = path

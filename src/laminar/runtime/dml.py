@@ -9,6 +9,7 @@ at the last epoch.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,9 @@ from laminar.errors import (
 )
 from laminar.model.trace import WEIGHT
 from laminar.runtime.definitions import TableDefinition
+from laminar.runtime.functions import known_functions
+from laminar.runtime.refusals import SPARK_FAILS, explain_refusal
 from laminar.runtime.rows import to_arrow
-from laminar.runtime.views import SPARK_FAILS, explain_refusal
 from laminar.sql import relations_of
 from laminar.store import SegmentStore
 from laminar.store.collect import collect
@@ -202,7 +204,8 @@ class Dml:
                 self._session.sql(rows).createOrReplaceTempView(quote(definition.name))
                 return _collected(self._session.sql(then.format(query)))
             except SPARK_FAILS as error:
-                raise explain_refusal(error, shapes) from None
+                functions = functools.partial(known_functions, self._session)
+                raise explain_refusal(error, shapes, functions) from None
 
     def _require_present(self, definition: TableDefinition, data: pa.Table) -> None:
         """Refuse a deletion of rows that are not there, or not that often."""

@@ -12,7 +12,7 @@ from typing import Protocol
 from laminar.dag import DagNode, MulticastBuffer, StreamingDag
 from laminar.errors import LaminarError, OperatorError
 from laminar.model.ids import NodeId
-from laminar.runtime.views import first_sentence
+from laminar.runtime.refusals import first_sentence
 
 
 def _nothing() -> None:

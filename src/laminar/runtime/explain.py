@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from laminar.delta.change import Change, Version, consolidate, table
 from laminar.delta.cost import is_cheap
 from laminar.delta.full import recompute
@@ -34,6 +36,26 @@ def explain_view(program: Program, relations: Relations) -> list[str]:
     for relation in program.relations:
         lines += ["", *_explain_relation(relation, relations)]
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One relation of a view: its rule, how it follows its inputs and why, and what it stores."""
+
+    name: str
+    rule: str
+    strategy: str
+    why: str
+    storage: str
+
+
+def parts_of(program: Program, relations: Relations) -> list[Part]:
+    """Return the parts of a view, in the order in which an epoch runs them."""
+    return [
+        Part(each.shape.name, rule, each.strategy.value, why, storage=_storage(each, relations))
+        for each in program.relations
+        for rule, why in [_rule(each)]
+    ]
 
 
 def _explain_relation(relation: Maintained, relations: Relations) -> list[str]:

@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
-from laminar.errors import SqlError
+from laminar.errors import (
+    BadOption,
+    InvalidSchema,
+    LaminarError,
+    MissingOption,
+    MvError,
+    SqlError,
+    UnknownConnector,
+    UnknownOption,
+    UnknownRelation,
+)
+from laminar.sql.keywords import keywords
 from laminar.sql.statements import CreateView, Explain, Insert, Statement
-from laminar.sql.tokens import tokenize
+from laminar.sql.tokens import Kind, Token, tokenize
+
+_E = TypeVar("_E", bound=LaminarError)
+
+ABOUT_A_STATEMENT = (
+    SqlError,
+    MvError,
+    InvalidSchema,
+    UnknownConnector,
+    UnknownOption,
+    MissingOption,
+    BadOption,
+)
+"""Errors about what a statement says; all others are about what happened while it ran."""
+
+_BEFORE_RELATION = keywords(
+    "FROM JOIN INTO UPDATE TABLE VIEW SOURCE SINK FOR CREATE DESCRIBE DESC EXISTS USING ,"
+)
 
 
-def placed(error: SqlError, statement: Statement) -> SqlError:
+def placed(error: _E, statement: Statement) -> _E:
     """Make an error of a statement say where in the script it is.
 
     One that points into the statement's query is moved to where that stands. One that points
@@ -18,29 +47,57 @@ def placed(error: SqlError, statement: Statement) -> SqlError:
     """
     if isinstance(statement, Explain) and isinstance(statement.target, Statement):
         statement = statement.target
-    if error.line is None:
+    if error.span is None:
         error.at(statement.text, *_about(error, statement.text))
-        origin = statement.location
     elif isinstance(statement, CreateView | Insert):
-        origin = statement.query_location
-    else:
-        origin = statement.location
-    return error.within(origin.line, origin.column)
+        offset, length = error.span
+        offset += statement.query_location.offset - statement.location.offset
+        error.at(statement.text, offset, length)
+    return error.within(statement.location.line, statement.location.column)
 
 
-def _about(error: SqlError, text: str) -> tuple[int, int]:
+def _about(error: LaminarError, text: str) -> tuple[int, int]:
     tokens = tokenize(text)
     for word in _words(error):
-        for token in tokens:
-            if token.value.casefold() == word.casefold():
-                return token.start, token.end - token.start
-    first = tokens[0]
-    return first.start, first.end - first.start
+        found = [
+            (first, last)
+            for first, last in _names(tokens, word.count("."))
+            if _spelled(tokens[first : last + 1]) == word.replace("`", "").casefold()
+        ]
+        if isinstance(error, UnknownRelation):
+            # A column may be called the same, and stand before.
+            found.sort(key=lambda place: not _follows_clause(tokens, place[0]))
+        if found:
+            first, last = found[0]
+            return tokens[first].start, tokens[last].end - tokens[first].start
+    return tokens[0].start, tokens[0].end - tokens[0].start
 
 
-def _words(error: SqlError) -> Iterator[str]:
+def _names(tokens: Sequence[Token], dots: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and last token of every name with so many dots, and of every single word."""
+    for first in range(len(tokens)):
+        last = first + 2 * dots
+        between = tokens[first + 1 : last : 2]
+        if dots and last < len(tokens) and all(each.is_symbol(".") for each in between):
+            yield first, last
+        yield first, first
+
+
+def _spelled(tokens: Sequence[Token]) -> str:
+    return "".join(token.value for token in tokens).replace("`", "").casefold()
+
+
+def _follows_clause(tokens: Sequence[Token], place: int) -> bool:
+    return (
+        place > 0
+        and tokens[place - 1].kind in (Kind.WORD, Kind.SYMBOL)
+        and (tokens[place - 1].upper in _BEFORE_RELATION)
+    )
+
+
+def _words(error: LaminarError) -> Iterator[str]:
     """Yield what an error is about, as it may stand in the text."""
-    for field in ("value", "option", "function", "name"):
+    for field in ("value", "option", "function", "name", "connector"):
         found = getattr(error, field, None)
         if isinstance(found, str):
             yield found

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from laminar.errors import JavaUnavailable
+from laminar.errors import JavaUnavailable, SparkUnavailable
 from laminar.preflight import java_problem
+from laminar.runtime.java_noise import JavaErrors
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 # Epochs are small and many: what pays off for one long query costs more than it saves here.
@@ -49,8 +51,10 @@ _INTERPRETED = {
 }
 _GENERATED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
-_QUIET = Path(__file__).with_name("log4j2.properties")
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 """Errors only: Spark's start would otherwise fill a screen before the user's first line."""
+
+_VERBOSE = "-Dlaminar.log.level=info -Dlaminar.log.twice=error"
 
 _EMBEDDED_SETTINGS = {
     "spark.ui.enabled": "false",
@@ -78,11 +82,18 @@ _LOCAL_SETTINGS = {
 }
 
 
-def start_spark(master: str | None) -> SparkSession:
-    """Start (or join) the session of this process; a missing Java is said in one sentence."""
+def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
+    """Start (or join) the session of this process; a missing Java is said in one sentence.
+
+    Args:
+        master: where it runs, `local[*]` by default.
+        verbose: show what Spark logs, not only its errors.
+    """
     problem = java_problem()
     if problem is not None:
         raise JavaUnavailable(problem)
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
@@ -92,14 +103,46 @@ def start_spark(master: str | None) -> SparkSession:
     if master.startswith("local"):
         # Python functions run in this Python, not in whichever comes first on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName("laminar")
-    builder = builder.config(
-        "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_QUIET} {_JIT}"
-    )
-    local = {} if master and not master.startswith("local") else _LOCAL_SETTINGS
-    for name, value in {**_EMBEDDED_SETTINGS, **local}.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        _start_context(_configured(master, verbose=verbose), verbose=verbose)
+        return SparkSession.builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise SparkUnavailable(master, _fact(error)) from None
+
+
+def _fact(error: BaseException) -> str:
+    """Return the sentence that says what happened, without the Java stack."""
+    raised = getattr(error, "java_exception", None)
+    text = str(raised.getMessage()) if raised is not None else str(error)
+    return text.strip().partition("\n")[0]
+
+
+def _configured(master: str, *, verbose: bool) -> SparkConf:
+    from pyspark import SparkConf
+
+    local = _LOCAL_SETTINGS if master.startswith("local") else {}
+    java = f"-Dlog4j2.configurationFile={_LOGGING} {_JIT} {_VERBOSE if verbose else ''}"
+    conf = SparkConf().setMaster(master).setAppName("laminar")
+    conf.set("spark.driver.extraJavaOptions", java.strip())
+    return conf.setAll([*_EMBEDDED_SETTINGS.items(), *local.items()])
+
+
+def _start_context(conf: SparkConf, *, verbose: bool) -> None:
+    """Start Java and its Spark; unless asked for, without what Java itself has to say."""
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    if verbose or SparkContext._gateway is not None:  # noqa: SLF001
+        SparkContext.getOrCreate(conf)
+        return
+    errors = JavaErrors()
+    try:
+        gateway = launch_gateway(conf, {"stderr": errors.theirs})  # type: ignore[no-untyped-call]
+    except PySparkRuntimeError:
+        raise SparkUnavailable(str(conf.get("spark.master")), errors.last_words()) from None
+    errors.forward()
+    SparkContext(conf=conf, gateway=gateway)
 
 
 def quiet() -> None:

@@ -10,14 +10,13 @@ from laminar.errors import (
     BadViewOption,
     NotSupported,
     RelationExists,
-    SqlError,
     UnknownRelation,
 )
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
 from laminar.runtime.explain import explain_dag, explain_view
-from laminar.runtime.places import placed
+from laminar.runtime.places import ABOUT_A_STATEMENT, placed
 from laminar.runtime.relations import Relations
 from laminar.runtime.views import RefreshPolicy, refuse_own_columns
 from laminar.sql import statements as s
@@ -72,7 +71,7 @@ class Statements:
             if runner is None:
                 raise NotSupported(_NOT_YET[type(statement)])
             return runner(statement)
-        except SqlError as error:
+        except ABOUT_A_STATEMENT as error:
             raise placed(error, statement) from error.__cause__
 
     def _create_table(self, statement: s.CreateTable) -> None:

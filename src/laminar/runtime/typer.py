@@ -11,6 +11,7 @@ from laminar.delta.program import Shape
 from laminar.delta.render import Everything, change
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import Node
+from laminar.runtime.functions import known_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +23,10 @@ class SparkTyper:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._lock = threading.Lock()
+
+    def functions(self) -> tuple[str, ...]:
+        """Return the names of all functions."""
+        return known_functions(self._session)
 
     def declare(self, shape: Shape) -> None:
         """Make a relation known: under its own name, and with its three faces."""

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from laminar.delta.compile import compile_full, compile_query
 from laminar.delta.program import Program, Shape
 from laminar.errors import (
     AmbiguousColumns,
-    InvalidQuery,
-    LaminarError,
     NonDeterministic,
     NotIncremental,
     NotSupported,
-    UnknownColumn,
     UnknownRelation,
 )
 from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
 from laminar.plan.reasons import NoRule, Reason
+from laminar.runtime.refusals import explain_refusal, first_sentence, pointed
 from laminar.sql import forbidden_functions, relations_of, rewrite_windows
+from laminar.sql.tokens import tokenize
 
 if TYPE_CHECKING:
     from laminar.runtime.typer import SparkTyper
+
+
+__all__ = ["RefreshPolicy", "analyse", "define_view", "first_sentence", "refuse_own_columns"]
 
 
 class RefreshPolicy(StrEnum):
@@ -52,10 +52,11 @@ def define_view(
         LaminarError: the query is not valid, or has no incremental rule and must have one.
     """
     sql = rewrite_windows(query)
-    for function, _ in forbidden_functions(sql):
-        raise NonDeterministic(function, name)
-    reads = tuple(_known(each, shapes).name for each in relations_of(sql))
-    output = analyse(sql, typer, {each.lower(): shapes[each.lower()] for each in reads})
+    for function, place in forbidden_functions(query):
+        length = tokenize(query[place.offset :])[0].end
+        raise NonDeterministic(function, name).at(query, place.offset, length)
+    reads = tuple(_known(each, shapes).name for each in relations_of(query))
+    output = analyse(query, sql, typer, {each.lower(): shapes[each.lower()] for each in reads})
     shape = _shape(name, output)
     typer.declare(shape)
     if policy is RefreshPolicy.FULL:
@@ -119,39 +120,12 @@ def refuse_own_columns(names: Iterable[str]) -> None:
             raise NotSupported(f'the column "{name}"', hint)
 
 
-def analyse(sql: str, typer: SparkTyper, shapes: Mapping[str, Shape]) -> list[tuple[str, str]]:
-    """Let Spark's analyzer check a query; return its columns and types."""
+def analyse(
+    query: str, sql: str, typer: SparkTyper, shapes: Mapping[str, Shape]
+) -> list[tuple[str, str]]:
+    """Let Spark's analyzer check a query, which is `sql` in its words; return columns and types."""
     try:
         return typer.of_query(sql)
     except PySparkException as error:
-        raise explain_refusal(error, shapes) from None
-
-
-SPARK_FAILS = (PySparkException, Py4JJavaError)
-"""What Spark raises; the second where PySpark does not translate."""
-
-
-def explain_refusal(error: BaseException, shapes: Mapping[str, Shape]) -> LaminarError:
-    """Turn a refusal of Spark's into an error that suggests what to do."""
-    message = first_sentence(error)
-    unresolved = re.search(r"\[UNRESOLVED_COLUMN[^\]]*\].*?name `([^`]+)`(?:\.`([^`]+)`)?", message)
-    if unresolved:
-        column = unresolved.group(2) or unresolved.group(1)
-        known = {name for shape in shapes.values() for name in shape.columns}
-        return UnknownColumn(column, sorted(known))
-    return InvalidQuery("this query cannot run", message)
-
-
-def first_sentence(error: BaseException) -> str:
-    """Return what an error says, without the plan and the stack below it."""
-    return _message(error).split("\n")[0].split(" SQLSTATE")[0].strip()
-
-
-def _message(error: BaseException) -> str:
-    """Return what an error says; one that Java raised is asked for its cause."""
-    if not isinstance(error, Py4JJavaError):
-        return str(error)
-    cause = error.java_exception
-    while cause.getCause() is not None:
-        cause = cause.getCause()
-    return str(cause.getMessage() or cause.getClass().getSimpleName())
+        found = explain_refusal(error, shapes, typer.functions)
+        raise pointed(found, error, query, sql) from None

@@ -8,11 +8,17 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 
+from laminar.errors.base import did_you_mean
 from laminar.errors.sql import NotSupported, SqlError, SqlSyntaxError
 from laminar.sql.cursor import Cursor, joined
+from laminar.sql.keywords import keywords
 from laminar.sql.query import STARTS, refuse_streams, starts_query
 from laminar.sql.tokens import Kind, Token, tokenize, without_comments
 
+_TYPES = keywords(
+    "ARRAY BIGINT BINARY BOOLEAN DATE DECIMAL DOUBLE FLOAT INT INTERVAL MAP SMALLINT STRING STRUCT"
+    " TIMESTAMP TIMESTAMP_NTZ TINYINT VARIANT"
+)
 _TIME_TRAVEL = "read an older epoch with SELECT ... FROM v AS OF EPOCH n"
 
 
@@ -135,7 +141,12 @@ def _explained(query: str, error: SqlglotError) -> SqlError:
     if line is None or column is None:
         return SqlSyntaxError("the query cannot be read", hint=hint).at(query, 0)
     word = first.get("highlight") or ""
+    if "type" in str(first.get("description")).lower():
+        hint = did_you_mean(word, _TYPES) or hint
     starts = [0, *(at + 1 for at, char in enumerate(query) if char == "\n")]
     offset = starts[min(line, len(starts)) - 1] + max(0, column - len(word))
+    if not query.startswith(word, offset):
+        # What sqlglot was given is a little longer here and there: the word stands further left.
+        offset = max(query.rfind(word, 0, offset), 0)
     message = f'the query cannot be read at "{word}"' if word else "the query cannot be read"
     return SqlSyntaxError(message, hint=hint).at(query, min(offset, len(query)), len(word))

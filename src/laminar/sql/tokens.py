@@ -76,20 +76,20 @@ _SYMBOL = re.compile(r"<=>|==|!=|<>|<=|\|\||->|=>|::|\|>|.", re.DOTALL)
 
 def tokenize(text: str) -> tuple[Token, ...]:
     """Return the tokens of a text, without comments and white space."""
-    return tuple(_scan(text))
+    return tuple(scan(text))
 
 
 def without_comments(text: str) -> str:
     """Return the text with every comment turned into blanks, so that places stay what they are."""
     kept, at = [], 0
-    for token in _scan(text):
+    for token in scan(text):
         kept += [_blank(text[at : token.start]), text[token.start : token.end]]
         at = token.end
     return "".join([*kept, _blank(text[at:])])
 
 
-def _scan(text: str) -> Iterator[Token]:
-    at = 0
+def scan(text: str, at: int = 0) -> Iterator[Token]:
+    """Yield the tokens from a place on, each when it is asked for."""
     while True:
         at = _skip(text, at)
         if at >= len(text):

@@ -1,0 +1,28 @@
+"""A database for a command: Spark is started with a word about it, and quietly."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from laminar.session import Database, connect
+
+
+def open_database(
+    state: Path | None, master: str | None = None, *, verbose: bool = False
+) -> Database:
+    """Open or create the database; None is a temporary one."""
+    # On standard error, where it is in nobody's way, and only for somebody who waits.
+    console = Console(stderr=True)
+    if verbose or not sys.stderr.isatty():
+        return _opened(state, master, verbose=verbose)
+    with console.status("starting Spark"):
+        return _opened(state, master, verbose=verbose)
+
+
+def _opened(state: Path | None, master: str | None, *, verbose: bool) -> Database:
+    from laminar.runtime.spark import start_spark
+
+    return connect(state, spark=start_spark(master, verbose=verbose))

@@ -1,0 +1,117 @@
+"""The state of a database, from its files alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+
+from laminar.cli import main
+from laminar.cli.status import find_state, read_status
+from laminar.errors import DatabaseNotFound, ManifestCorrupt, SegmentMissing
+from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
+from laminar.runtime.definitions import Definition, TableDefinition, ViewDefinition, to_json
+from laminar.store import ManifestStore, PendingLog, parquet
+
+
+def segment(root: Path, name: str, epoch: int, weights: list[int]) -> Segment:
+    data = pa.table({"n": pa.array(range(len(weights)), pa.int64()), WEIGHT: weights})
+    path = root / "data" / f"{name}-{epoch}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(parquet.encode(data))
+    inserts = min(weights) > 0
+    file = str(path.relative_to(root))
+    return Segment((file,), epoch, epoch, len(weights), path.stat().st_size, inserts, ("crc32:0",))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    root = tmp_path / "db"
+    columns = (("n", "BIGINT", True),)
+    endless = {"rows_per_batch": "5"}
+    definitions: dict[str, Definition] = {
+        "t": TableDefinition("t", columns),
+        "s": TableDefinition("s", columns, is_source=True, connector="datagen", options=endless),
+        "x": TableDefinition("x", columns, is_source=True, connector="of my own"),
+        "v": ViewDefinition("v", "SELECT n FROM t"),
+        "v2": ViewDefinition("v2", "SELECT SUM(n) AS n FROM t"),
+        "f": ViewDefinition("f", "SELECT n FROM t"),
+    }
+    deltas = (segment(root, "t", 1, [1, 1, 3]), segment(root, "t", 2, [-1, 2]))
+    for epoch in (1, 2):
+        PendingLog(root).append("t", pa.table({"n": [1]}))
+        traces = {
+            "t": Trace("n BIGINT", deltas[:epoch]),
+            "v": Trace("n BIGINT", (segment(root, "v", 1, [1]),)),
+            "v2#1!partial": Trace("n BIGINT", (segment(root, "v2", 1, [1, 1]),)),
+        }
+        state = {"fused": ["f"], "paused": ["v"]}
+        at = f"2026-01-01T00:00:0{epoch}+00:00"
+        offsets = {"t": 1, "s": 10}
+        ManifestStore(root).commit(
+            Manifest(epoch, traces, offsets, to_json(definitions), {}, state, at)
+        )
+    return root
+
+
+def test_rows_are_counted_as_a_bag_and_nothing_is_written(state: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in state.rglob("*")}
+    found = read_status(state, now=datetime(2026, 1, 1, 0, 1, 2, tzinfo=UTC))
+    assert (found.epoch, found.oldest_epoch, found.age_seconds) == (2, 1, 60)
+    by_name = {each.name: each for each in found.relations}
+    t = by_name["t"]
+    assert (t.kind, t.rows, t.stored_rows, t.segments) == ("table", 6, 5, 2)
+    assert (t.waiting_rows, t.behind) == (1, True)
+    assert (by_name["s"].behind, by_name["x"].behind) == (True, None)
+    assert (by_name["v"].rows, by_name["v"].state) == (1, "paused")
+    # v2 is no part of v, though its name begins like that.
+    assert (by_name["v"].segments, by_name["v2"].segments) == (1, 1)
+    assert (by_name["v2"].rows, by_name["v2"].stored_rows) == (None, 2)
+    assert (by_name["f"].rows, by_name["f"].bytes) == (None, 0)
+    assert {path: path.stat().st_mtime_ns for path in state.rglob("*")} == before
+    assert json.loads(json.dumps(found.as_json()))["relations"][0]["name"] == "t"
+
+
+def test_the_nearest_database_is_found(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(state)
+    assert find_state(None) == Path()
+    monkeypatch.chdir(state.parent)
+    with pytest.raises(DatabaseNotFound):
+        find_state(None)
+    state.rename(state.with_name("state"))
+    assert find_state(None) == Path("state")
+    assert find_state(state) == state
+
+
+def test_what_is_not_a_database_is_said_so(state: Path) -> None:
+    with pytest.raises(DatabaseNotFound):
+        read_status(state / "data")
+    with pytest.raises(DatabaseNotFound):
+        read_status(state / "nowhere")
+    assert not (state / "nowhere").exists()
+    next((state / "data").glob("v-*")).unlink()
+    with pytest.raises(SegmentMissing):
+        read_status(state)
+    newest = max((state / "manifests").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-5])
+    with pytest.raises(ManifestCorrupt):
+        read_status(state)
+
+
+def test_it_reads_well(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["laminar", "status", "--state", str(state)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "epoch 2" in shown
+    assert "1 rows wait" in shown
+    assert "there is more" in shown
+    assert "not known" in shown
+    assert "materialized view" in shown
