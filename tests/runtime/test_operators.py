@@ -186,3 +186,44 @@ def test_a_dag_that_cannot_run_is_refused(
 ) -> None:
     with laminar.connect(spark=spark) as db, pytest.raises(error):
         db.run(dag.build())
+
+
+@pytest.mark.spark
+def test_edges_place_rows(spark: SparkSession) -> None:
+    """Each row is handed on with the partition it arrived in, and the number of partitions."""
+    ways = {
+        "single": laminar.Single(),
+        "dealt": laminar.RoundRobin(3),
+        "hashed": laminar.HashBy("a % 2", 4),
+        "own": laminar.Custom("p", 3),
+    }
+
+    def where(rows: DataFrame) -> DataFrame:
+        partitions = rows.rdd.getNumPartitions()
+        return rows.selectExpr("a", "p", "spark_partition_id() AS at", f"{partitions} AS n")
+
+    builder = DagBuilder().source("s", schema="a INT, p INT")
+    for name, way in ways.items():
+        builder.operator(name, where, schema="a INT, p INT, at INT, n INT")
+        builder.connect("s", name, partitioning=way)
+    sunk: list[int] = []
+    builder.sink("k", lambda _, rows: sunk.append(rows.rdd.getNumPartitions()))
+    builder.connect("s", "k", partitioning=laminar.RoundRobin(5))
+    with laminar.connect(spark=spark) as db:
+        db.run(builder.build())
+        db.insert("s", [(i, i % 3) for i in range(12)])
+        db.step()
+        found = {name: db.sql(f"SELECT * FROM {name}").rows() for name in ways}
+    assert {name: {row[3] for row in rows} for name, rows in found.items()} == {
+        "single": {1},
+        "dealt": {3},
+        "hashed": {4},
+        "own": {3},
+    }
+    assert {row[2] for row in found["dealt"]} == {0, 1, 2}
+    places: dict[int, set[int]] = {}
+    for a, _, at, _ in found["hashed"]:
+        places.setdefault(a % 2, set()).add(at)
+    assert all(len(each) == 1 for each in places.values())
+    assert all(row[1] == row[2] for row in found["own"])
+    assert sunk == [5]

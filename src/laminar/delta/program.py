@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from laminar.dag import PartitioningStrategy
 from laminar.delta.accumulators import Accumulators
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import Aggregate, KeyedJoin, Node, TopK, Window
@@ -118,6 +119,8 @@ class Applied:
     shape: Shape
     operator: Any
     reads: tuple[str, ...]
+    spread: tuple[tuple[str, PartitioningStrategy], ...] = ()
+    """Inputs whose rows the operator wants placed, and how."""
     strategy = Strategy.INCREMENTAL
 
 

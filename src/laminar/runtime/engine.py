@@ -36,7 +36,7 @@ from laminar.runtime.filling import Filler
 from laminar.runtime.ingest import Ingest, Prefetch, Range, pending_ranges
 from laminar.runtime.maintain import Maintainer
 from laminar.runtime.operators import restore, snapshots
-from laminar.runtime.programs import OBJECT, Sink, applied
+from laminar.runtime.programs import OBJECT, Sink, Spread, applied
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session, partitions, suit
@@ -125,11 +125,13 @@ class Engine:
                 raise named_error(definition.name, error) from error
             self._commit(self.manifest.epoch, traces, self.manifest.offsets)
 
-    def create_operator(self, definition: OperatorDefinition, operator: Any) -> None:
+    def create_operator(
+        self, definition: OperatorDefinition, operator: Any, spread: Spread = ()
+    ) -> None:
         """Define a view that a Python operator maintains, and fill it."""
         with self._lock:
             self.catalog.refuse_duplicate(definition.name)
-            program = Program(definition.name, (applied(definition, operator),))
+            program = Program(definition.name, (applied(definition, operator, spread),))
             self.operators[definition.name] = operator
             self.catalog.add_view(definition, program)
             try:
@@ -141,7 +143,7 @@ class Engine:
                 raise named_error(definition.name, error) from error
             self._commit(self.manifest.epoch, traces, self.manifest.offsets)
 
-    def attach_operator(self, name: str, operator: Any) -> None:
+    def attach_operator(self, name: str, operator: Any, spread: Spread = ()) -> None:
         """Give a defined operator view its operator again, with the state it last had."""
         definition = self.catalog.definitions[self.catalog.resolve(name)]
         if not isinstance(definition, OperatorDefinition):
@@ -149,7 +151,7 @@ class Engine:
         with self._lock:
             self.operators[definition.name] = operator
             self.catalog.programs[definition.name] = Program(
-                definition.name, (applied(definition, operator),)
+                definition.name, (applied(definition, operator, spread),)
             )
             restore({definition.name: operator}, self.manifest.state.get("operators", {}))
             self._plan_storage()

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from laminar.dag import StatefulOperator
+from pyspark.sql.functions import expr
+
+from laminar.dag import (
+    Custom,
+    HashBy,
+    PartitioningStrategy,
+    RoundRobin,
+    Single,
+    StatefulOperator,
+)
 from laminar.delta.change import State, bag, quote
 from laminar.delta.program import Applied
 from laminar.errors import InvalidOperator, SchemaMismatch
@@ -32,11 +41,33 @@ class OperatorContext:
 def apply(relation: Applied, faces: Faces, session: SparkSession, epoch: int) -> DataFrame:
     """Run an operator on the deltas of its inputs."""
     if hasattr(relation.operator, "process"):
-        deltas = {name: faces.consolidated_delta(name) for name in relation.reads}
+        ways = dict(relation.spread)
+        deltas = {
+            name: placed(faces.consolidated_delta(name), ways.get(name)) for name in relation.reads
+        }
         given = next(iter(deltas.values())) if len(deltas) == 1 else deltas
         made = relation.operator.process(given, OperatorContext(epoch, session, deltas))
         return checked(relation, made, weighted=True)
     return _linear(relation, faces)
+
+
+def placed(frame: DataFrame, way: PartitioningStrategy | None) -> DataFrame:
+    """Spread rows over partitions as an edge says; without a word they stay where they are."""
+    match way:
+        case Single():
+            return frame.coalesce(1)
+        case RoundRobin(partitions):
+            return frame.repartition(partitions or _default(frame))
+        case HashBy(key, partitions):
+            return frame.repartition(partitions or _default(frame), expr(key))
+        case Custom(column, partitions):
+            number = expr(f"CAST({quote(column)} AS INT)")
+            return frame.repartitionById(partitions or _default(frame), number)
+    return frame
+
+
+def _default(frame: DataFrame) -> int:
+    return int(str(frame.sparkSession.conf.get("spark.sql.shuffle.partitions")))
 
 
 def _linear(relation: Applied, faces: Faces) -> DataFrame:
@@ -49,7 +80,8 @@ def _linear(relation: Applied, faces: Faces) -> DataFrame:
 
 
 def _signed(relation: Applied, faces: Faces, sign: int) -> DataFrame:
-    rows = [faces.plain_delta(name, sign) for name in relation.reads]
+    ways = dict(relation.spread)
+    rows = [placed(faces.plain_delta(name, sign), ways.get(name)) for name in relation.reads]
     made = checked(relation, relation.operator(*rows), weighted=False)
     return made.selectExpr("*", f"{sign}L AS {WEIGHT}")
 

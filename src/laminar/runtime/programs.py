@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.source import Source
-from laminar.dag import DagNode, DagNodeType, StatefulOperator, StreamingDag
+from laminar.dag import (
+    DagNode,
+    DagNodeType,
+    PartitioningStrategy,
+    StatefulOperator,
+    StreamingDag,
+)
 from laminar.delta.program import Applied, Shape
 from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, NotSupported
 from laminar.runtime.definitions import OperatorDefinition, TableDefinition, ViewDefinition
+from laminar.runtime.operators import placed
 from laminar.sql import relations_of
 
 if TYPE_CHECKING:
@@ -20,6 +27,10 @@ if TYPE_CHECKING:
 
 OBJECT = "object"
 """Stands for a connector that is a Python object; it has to be given again after a restart."""
+
+
+Spread = tuple[tuple[str, PartitioningStrategy], ...]
+"""Inputs of a node whose rows an edge places, and how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +53,31 @@ def attach(engine: Engine, dag: StreamingDag) -> None:
             case DagNodeType.SOURCE:
                 _source(engine, node)
             case DagNodeType.SINK:
-                _sink(engine, node, inputs)
+                _sink(engine, node, inputs, _spread(dag, node))
             case _:
-                _operator(engine, node, inputs)
+                _operator(engine, node, inputs, _spread(dag, node))
+
+
+def _spread(dag: StreamingDag, node: DagNode) -> Spread:
+    return tuple(
+        (dag.nodes[edge.source].name, edge.partitioning)
+        for edge in dag.edges.values()
+        if edge.target == node.id and edge.partitioning is not None
+    )
 
 
 def _refuse_unused(dag: StreamingDag) -> None:
     """Refuse what an edge may say but running does not heed yet."""
     for edge in dag.edges.values():
-        ends = f"{dag.nodes[edge.source].name} -> {dag.nodes[edge.target].name}"
-        if edge.partitioning is not None:
-            raise NotSupported(f"partitioning on the edge {ends}", "leave it out")
+        target = dag.nodes[edge.target]
+        ends = f"{dag.nodes[edge.source].name} -> {target.name}"
+        if edge.partitioning is not None and (
+            target.operator is None or isinstance(target.operator, str)
+        ):
+            raise NotSupported(
+                f"partitioning on the edge {ends}",
+                "leave it out: Spark places the rows that a SQL operator reads",
+            )
         if edge.source_port != 0:
             raise NotSupported(f"output port {edge.source_port} on the edge {ends}", "use port 0")
 
@@ -76,7 +101,7 @@ def _source(engine: Engine, node: DagNode) -> None:
     )
 
 
-def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> None:
+def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Spread) -> None:
     if not inputs:
         raise DisconnectedNode(node.name)
     if node.operator is None or isinstance(node.operator, str):
@@ -84,11 +109,11 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> None:
             engine.create_view(ViewDefinition(node.name, _query(node, inputs)))
         return
     if engine.catalog.exists(node.name):
-        engine.attach_operator(node.name, node.operator)
+        engine.attach_operator(node.name, node.operator, spread)
         return
     shape = _output_shape(engine, node, inputs)
     columns = tuple(zip(shape.columns, shape.types, strict=True))
-    engine.create_operator(OperatorDefinition(node.name, inputs, columns), node.operator)
+    engine.create_operator(OperatorDefinition(node.name, inputs, columns), node.operator, spread)
 
 
 def _query(node: DagNode, inputs: tuple[str, ...]) -> str:
@@ -122,15 +147,22 @@ def _output_shape(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> Sha
     return Shape(node.name, names, types)
 
 
-def _sink(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> None:
+def _sink(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Spread) -> None:
     target: Any = node.operator
     write = target.write if hasattr(target, "write") else target
     if not callable(write):
         raise InvalidOperator(target)
+    ways = dict(spread)
     for name in inputs:
-        engine.add_sink(Sink(node.name, name, write))
+        engine.add_sink(Sink(node.name, name, _placing(write, ways.get(name))))
 
 
-def applied(definition: OperatorDefinition, operator: Any) -> Applied:
+def _placing(
+    write: Callable[[int, DataFrame], object], way: PartitioningStrategy | None
+) -> Callable[[int, DataFrame], object]:
+    return write if way is None else lambda epoch, frame: write(epoch, placed(frame, way))
+
+
+def applied(definition: OperatorDefinition, operator: Any, spread: Spread = ()) -> Applied:
     """Return the relation that an operator maintains."""
-    return Applied(definition.shape, operator, definition.reads)
+    return Applied(definition.shape, operator, definition.reads, spread)
