@@ -11,44 +11,23 @@ from laminar.plan.context import Context
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project, UnionAll
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Scope, reads, text, unique
+from laminar.sql.keywords import keywords
 
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
-# Aggregates that sqlglot knows by name only.
-_BY_NAME = frozenset(
-    [
-        "every",
-        "some",
-        "any",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "mode",
-        "percentile_approx",
-        "approx_percentile",
-        "regr_slope",
-        "regr_intercept",
-        "regr_count",
-        "regr_r2",
-        "kurtosis",
-        "skewness",
-        "collect_set",
-        "collect_list",
-        "array_agg",
-        "listagg",
-        "string_agg",
-        "try_sum",
-        "try_avg",
-        "histogram_numeric",
-        "count_min_sketch",
-        "approx_count_distinct",
-        "max_by",
-        "min_by",
-        "first",
-        "last",
-        "first_value",
-        "last_value",
-    ]
+# Spark's aggregates that sqlglot knows by name only.
+_BY_NAME = keywords(
+    "any approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate"
+    " approx_top_k_combine array_agg bit_and bit_or bit_xor bitmap_and_agg"
+    " bitmap_construct_agg bitmap_or_agg collect_list collect_set collect_union"
+    " count_min_sketch every first first_value histogram_numeric hll_sketch_agg hll_union_agg"
+    " kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint"
+    " kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value listagg max_by mean"
+    " min_by mode percentile_approx regr_avgx regr_avgy regr_count regr_intercept regr_r2"
+    " regr_slope regr_sxx regr_sxy regr_syy skewness some std string_agg"
+    " theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum"
+    " tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double"
+    " tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer"
 )
 
 _MERGEABLE: dict[type[exp.Expr], str] = {
@@ -64,7 +43,7 @@ _MERGEABLE: dict[type[exp.Expr], str] = {
     exp.ArgMin: "min_by",
     exp.ArgMax: "max_by",
 }
-_MERGEABLE_BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or"}
+_MERGEABLE_BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or", "mean": "avg"}
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -76,7 +55,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc) and not isinstance(node, exp.Grouping | exp.GroupingId)
 
 
-def _units(node: exp.Expr) -> Iterator[exp.Expr]:
+def aggregated(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the outermost aggregate calls, with FILTER and the like around them."""
     if isinstance(node, exp.Query):
         return
@@ -87,13 +66,13 @@ def _units(node: exp.Expr) -> Iterator[exp.Expr]:
         order = node.args.get("order")
         parts += [order] if order is not None else []
         for part in parts:
-            yield from _units(part)
+            yield from aggregated(part)
         return
     if is_aggregate(node) or (isinstance(node, _WRAPPERS) and is_aggregate(_inside(node))):
         yield node
         return
     for child in node.iter_expressions():
-        yield from _units(child)
+        yield from aggregated(child)
 
 
 def _inside(node: exp.Expr) -> exp.Expr:
@@ -104,13 +83,14 @@ def _inside(node: exp.Expr) -> exp.Expr:
 
 def has_aggregates(expressions: Iterable[exp.Expr]) -> bool:
     """Whether any expression aggregates."""
-    return any(True for each in expressions for _ in _units(each))
+    return any(True for each in expressions for _ in aggregated(each))
 
 
 @dataclass(slots=True)
 class Units:
     """The aggregate calls of a SELECT, each once, and the columns that stand for them."""
 
+    only: str | None = None  # a column that says which rows count
     calls: dict[str, AggCall] = field(default_factory=dict)  # text of the call -> call
     arguments: dict[str, str] = field(default_factory=dict)  # expression -> column
     keys: dict[str, str] = field(default_factory=dict)  # key expression -> column
@@ -128,7 +108,9 @@ class Units:
 
     def _call(self, ctx: Context, unit: exp.Expr) -> AggCall:
         condition = None
-        call = unit
+        if self.only is not None:
+            unit = _filtered(unit, self.only)
+        call = unit = determined(unit)
         if isinstance(unit, exp.Filter):
             condition = text(unit.expression.this)
             call = unit.this
@@ -195,17 +177,78 @@ class Units:
         names = (*(name for _, name in ordered), which, number)
         return Aggregate(united, names, tuple(self.calls.values())), which
 
+    def for_each(self, ctx: Context, node: Node, domain: Aggregate, tag: str) -> Aggregate:
+        """Aggregate once for each value of a domain, also for those without rows.
+
+        The values themselves stand among the rows, all arguments NULL; only tagged rows count.
+        """
+        for key in domain.columns:
+            self.keys[key] = ctx.fresh()
+        tagged = Project(node, (*((name, name) for name in node.columns), ("true", tag)))
+        rows = Project(tagged, (*self.keys.items(), *self.arguments.items()))
+        types = ctx.typer.types(rows)
+        nothing = [(f"CAST(NULL AS {types[name]})", name) for name in self.arguments.values()]
+        values = Project(domain, (*self.keys.items(), *nothing))
+        both = UnionAll((rows, values), rows.columns)
+        return Aggregate(both, tuple(self.keys.values()), tuple(self.calls.values()), True)
+
     def rewrite(self, expression: exp.Expr) -> exp.Expr:
         """Put columns in place of keys and aggregate calls in a resolved expression."""
         written = text(expression)
         if written in self.keys:
-            return exp.column(self.keys[written])
+            return unique(self.keys[written])
         if written in self.calls:
-            return exp.column(self.calls[written].name)
+            return unique(self.calls[written].name)
         copy = expression.copy()
         for child in list(copy.iter_expressions()):
             child.replace(self.rewrite(child))
         return copy
+
+
+def determined(unit: exp.Expr) -> exp.Expr:
+    """Let an aggregate that may answer in several ways answer in one.
+
+    Spark leaves open in which order values are collected and which of several most frequent ones
+    is the mode: here they are sorted, and it is the least.
+    """
+    call = _inside(unit)
+    if isinstance(call, exp.Mode) and not call.args.get("deterministic"):
+        least = exp.Anonymous(this="MODE", expressions=[call.this.copy(), exp.true()])
+        return _replaced(unit, least)
+    if isinstance(call, exp.ArgMax | exp.ArgMin) and call.args.get("count") is not None:
+        name = "MAX_BY" if isinstance(call, exp.ArgMax) else "MIN_BY"
+        parts = [call.this, call.expression, call.args["count"]]
+        return _replaced(unit, exp.Anonymous(this=name, expressions=[p.copy() for p in parts]))
+    if isinstance(call, exp.ArrayAgg | exp.ArrayUniqueAgg):
+        return exp.Anonymous(this="SORT_ARRAY", expressions=[unit.copy()])
+    if isinstance(call, exp.GroupConcat):
+        return _sorted_text(unit)
+    return unit
+
+
+def _replaced(unit: exp.Expr, call: exp.Expr) -> exp.Expr:
+    """Put another call into what is around one."""
+    if not isinstance(unit, _WRAPPERS):
+        return call
+    copy = unit.copy()
+    _inside(copy).replace(call)
+    return copy
+
+
+def _sorted_text(unit: exp.Expr) -> exp.Expr:
+    """Put LISTAGG's values in order; those that its own order leaves open too."""
+    copy = unit.copy()
+    call = _inside(copy)
+    order = call.this if isinstance(call.this, exp.Order) else None
+    value = order.this if order is not None else call.this
+    if isinstance(value, exp.Distinct):
+        plain = value.expressions[0]
+        listed = order.expressions if order is not None else [exp.Ordered(this=plain.copy())]
+    else:
+        plain = value
+        listed = [*(order.expressions if order is not None else []), exp.Ordered(this=plain.copy())]
+    call.set("this", exp.Order(this=value.copy(), expressions=[each.copy() for each in listed]))
+    return copy
 
 
 def _depends_on_order(call: exp.Expr) -> bool:
@@ -237,11 +280,21 @@ def _mergeable(call: exp.Expr) -> tuple[str, list[str]] | None:
     return function, [text(each) for each in args]
 
 
-def aggregate_units(ctx: Context, scope: Scope, expressions: Iterable[exp.Expr]) -> Units:
+def _filtered(unit: exp.Expr, column: str) -> exp.Expr:
+    """Let an aggregate see only the rows that a column says true of."""
+    if isinstance(unit, exp.Filter):
+        test = exp.and_(unique(column), unit.expression.this.copy())
+        return exp.Filter(this=unit.this.copy(), expression=exp.Where(this=test))
+    return exp.Filter(this=unit.copy(), expression=exp.Where(this=unique(column)))
+
+
+def aggregate_units(
+    ctx: Context, scope: Scope, expressions: Iterable[exp.Expr], *, only: str | None = None
+) -> Units:
     """Collect the aggregate calls of expressions, resolved in a scope."""
-    units = Units()
+    units = Units(only)
     for expression in expressions:
-        for unit in _units(expression):
+        for unit in aggregated(expression):
             units.add(ctx, scope.resolve(unit))
     return units
 
