@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.oracle.tpch import COLUMNS, QUERIES
 
 from laminar.delta.compile import compile_query
 from laminar.delta.program import Merged, Program, Shape, Strategy
 from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
 from laminar.testing import FixedTyper
-from tests.oracle.tpch import COLUMNS, QUERIES
 
 TOUCHED = {"q16", "q21"}
 """COUNT DISTINCT, and EXISTS by more than equalities."""

@@ -386,7 +386,7 @@ NESTED = [
     C("having_theta", "SELECT k, COUNT(*) AS n FROM t GROUP BY k HAVING NOT EXISTS (SELECT 1 FROM u WHERE u.w < t.k)"),
     C("lateral_rows", "SELECT t.id, q.w, q.z FROM t, LATERAL (SELECT w, w + x AS z FROM u WHERE u.k = t.k) q"),
     C("lateral_theta", "SELECT t.id, q.n, q.m FROM t JOIN LATERAL (SELECT COUNT(*) AS n, MAX(w) AS m FROM u WHERE u.w < t.x) q"),
-    C("lateral_left", "SELECT t.id, q.w FROM t LEFT JOIN LATERAL (SELECT w FROM u WHERE u.k = t.k) q ON q.w > 2"),
+    C("lateral_left", "SELECT t.id, q.w FROM t LEFT JOIN LATERAL (SELECT w FROM u WHERE u.k = t.k AND u.w > 2) q ON TRUE"),
     C("lateral_groups", "SELECT t.id, q.name, q.s FROM t, LATERAL (SELECT name, SUM(w) AS s FROM u WHERE u.k = t.k GROUP BY name) q"),
     C("lateral_top", "SELECT t.id, q.w FROM t, LATERAL (SELECT w, name FROM u WHERE u.k = t.k ORDER BY w DESC, name LIMIT 2) q", "G"),
     C("lateral_distinct", "SELECT t.id, q.name FROM t, LATERAL (SELECT DISTINCT name FROM u WHERE u.k <= t.k) q"),

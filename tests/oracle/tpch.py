@@ -334,7 +334,17 @@ def _orders(c: random.Random) -> Row:
     comment = c.choice(("", "special odd requests"))
     priority = c.choice(("1-URGENT", "2-HIGH", "5-LOW"))
     day = _near(c, c.choice(_DATES))
-    return c.randint(1, 8), c.randint(1, 6), c.choice("FO"), _money(c, 999), day, priority, "", 0, comment
+    return (
+        c.randint(1, 8),
+        c.randint(1, 6),
+        c.choice("FO"),
+        _money(c, 999),
+        day,
+        priority,
+        "",
+        0,
+        comment,
+    )
 
 
 def _lineitem(c: random.Random) -> Row:

@@ -243,10 +243,17 @@ def _sorted_text(unit: exp.Expr) -> exp.Expr:
     value = order.this if order is not None else call.this
     if isinstance(value, exp.Distinct):
         plain = value.expressions[0]
-        listed = order.expressions if order is not None else [exp.Ordered(this=plain.copy())]
+        listed = (
+            order.expressions
+            if order is not None
+            else [exp.Ordered(this=plain.copy(), nulls_first=True)]
+        )
     else:
         plain = value
-        listed = [*(order.expressions if order is not None else []), exp.Ordered(this=plain.copy())]
+        listed = [
+            *(order.expressions if order is not None else []),
+            exp.Ordered(this=plain.copy(), nulls_first=True),
+        ]
     call.set("this", exp.Order(this=value.copy(), expressions=[each.copy() for each in listed]))
     return copy
 

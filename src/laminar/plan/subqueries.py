@@ -95,9 +95,9 @@ class Inner:
 
 def _plain_select(query: exp.Expr) -> exp.Select:
     """Unwrap a nested query that is a simple SELECT ... FROM ... WHERE."""
-    while isinstance(query, exp.Subquery) and not query.args.get("with_"):
-        query = query.this
     extras = ("group", "having", "limit", "offset", "distinct", "with_", "qualify")
+    while isinstance(query, exp.Subquery) and not any(query.args.get(each) for each in extras):
+        query = query.this
     simple = isinstance(query, exp.Select) and query.args.get("from_") is not None
     if not simple or any(query.args.get(each) for each in extras):
         raise NoRule(Reason.CORRELATION, text(query))
