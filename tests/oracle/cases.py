@@ -23,14 +23,24 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Case:
-    """A view and the strategy it must get: I(ncremental), G(roups) or F(ull)."""
+    """A view and the strategy it must get: I(ncremental), G(roups) or F(ull).
+
+    `at_length`: only where there is time for all, as in `make oracle`.
+    """
 
     name: str
     sql: str
     strategy: str = "I"
+    at_length: bool = False
 
 
 C = Case
+
+
+def L(name: str, sql: str, strategy: str = "I") -> Case:  # noqa: N802 - a line of a table
+    """Return a case that only a long run takes in."""
+    return Case(name, sql, strategy, at_length=True)
+
 
 LINEAR = [
     C("project", "SELECT k, x + 1 AS x1, y * 2 AS y2 FROM t"),

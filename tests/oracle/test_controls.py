@@ -131,5 +131,7 @@ def test_a_broken_rule_is_caught(
 
 @pytest.mark.spark
 def test_a_silent_fall_back_is_caught(spark: SparkSession) -> None:
+    recursive = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3)"
+    sql = f"{recursive} SELECT a.k, r.n FROM a JOIN r ON a.x > r.n"
     with pytest.raises(AssertionError, match="fell back to full"):
-        play(spark, {"theta": "SELECT a.k FROM a LEFT JOIN b ON a.x > b.w"})
+        play(spark, {"full": sql})

@@ -15,20 +15,22 @@ from laminar.sql.keywords import keywords
 
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
-# Spark's aggregates that sqlglot knows by name only.
+# Spark's aggregates, but for those that are parsed as what they are.
 _BY_NAME = keywords(
-    "any approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate"
-    " approx_top_k_combine array_agg bit_and bit_or bit_xor bitmap_and_agg"
-    " bitmap_construct_agg bitmap_or_agg collect_list collect_set collect_union"
-    " count_min_sketch every first first_value histogram_numeric hll_sketch_agg hll_union_agg"
+    "any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate"
+    " approx_top_k_combine array_agg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg"
+    " bitmap_or_agg collect_list collect_set collect_union corr count_min_sketch covar_pop"
+    " covar_samp every first first_value histogram_numeric hll_sketch_agg hll_union_agg"
     " kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint"
     " kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value listagg max_by mean"
-    " min_by mode percentile_approx regr_avgx regr_avgy regr_count regr_intercept regr_r2"
-    " regr_slope regr_sxx regr_sxy regr_syy skewness some std string_agg"
-    " theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum"
-    " tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double"
-    " tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer"
+    " median min_by mode percentile percentile_approx percentile_cont percentile_disc regr_avgx"
+    " regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness"
+    " some std stddev stddev_pop stddev_samp string_agg theta_intersection_agg theta_sketch_agg"
+    " theta_union_agg try_avg try_sum tuple_intersection_agg_double"
+    " tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer"
+    " tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance"
 )
+_ANY_ROW = keywords("any_value first first_value last last_value")
 
 _MERGEABLE: dict[type[exp.Expr], str] = {
     exp.Count: "count",
@@ -40,16 +42,26 @@ _MERGEABLE: dict[type[exp.Expr], str] = {
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
     exp.Any: "bool_or",
-    exp.ArgMin: "min_by",
-    exp.ArgMax: "max_by",
 }
-_MERGEABLE_BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or", "mean": "avg"}
+_MERGEABLE_BY_NAME = {  # function and number of arguments -> accumulators
+    ("every", 1): "bool_and",
+    ("some", 1): "bool_or",
+    ("any", 1): "bool_or",
+    ("mean", 1): "avg",
+    ("min_by", 2): "min_by",
+    ("max_by", 2): "max_by",
+}
+
+
+def _name(node: exp.Expr) -> str:
+    """Return the name of a call that is just a name and arguments."""
+    return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
 
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether the node itself is an aggregate call."""
     if isinstance(node, exp.Anonymous):
-        return str(node.this).lower() in _BY_NAME
+        return _name(node) in _BY_NAME
     if isinstance(node, exp.Any):
         return node.arg_key != "expression"  # that is LIKE ANY and the like
     return isinstance(node, exp.AggFunc) and not isinstance(node, exp.Grouping | exp.GroupingId)
@@ -61,7 +73,11 @@ def aggregated(node: exp.Expr) -> Iterator[exp.Expr]:
         return
     if isinstance(node, exp.Window):
         function = node.this
-        parts = list(function.iter_expressions()) if is_aggregate(function) else [function]
+        parts: list[exp.Expr] = []
+        while isinstance(function, _WRAPPERS):  # COUNT(*) FILTER (WHERE x) OVER (...)
+            parts += [each for each in function.iter_expressions() if each is not function.this]
+            function = function.this
+        parts += list(function.iter_expressions()) if is_aggregate(function) else [function]
         parts += list(node.args.get("partition_by") or [])
         order = node.args.get("order")
         parts += [order] if order is not None else []
@@ -79,6 +95,16 @@ def _inside(node: exp.Expr) -> exp.Expr:
     while isinstance(node, _WRAPPERS):
         node = node.this
     return node
+
+
+def is_aggregated(node: exp.Expr) -> bool:
+    """Whether the node is part of an aggregate call."""
+    around = node.parent
+    while around is not None:
+        if is_aggregate(around):
+            return True
+        around = around.parent
+    return False
 
 
 def has_aggregates(expressions: Iterable[exp.Expr]) -> bool:
@@ -212,65 +238,50 @@ def determined(unit: exp.Expr) -> exp.Expr:
     is the mode: here they are sorted, and it is the least.
     """
     call = _inside(unit)
-    if isinstance(call, exp.Mode) and not call.args.get("deterministic"):
-        least = exp.Anonymous(this="MODE", expressions=[call.this.copy(), exp.true()])
-        return _replaced(unit, least)
-    if isinstance(call, exp.ArgMax | exp.ArgMin) and call.args.get("count") is not None:
-        name = "MAX_BY" if isinstance(call, exp.ArgMax) else "MIN_BY"
-        parts = [call.this, call.expression, call.args["count"]]
-        return _replaced(unit, exp.Anonymous(this=name, expressions=[p.copy() for p in parts]))
-    if isinstance(call, exp.ArrayAgg | exp.ArrayUniqueAgg):
-        return exp.Anonymous(this="SORT_ARRAY", expressions=[unit.copy()])
-    if isinstance(call, exp.GroupConcat):
-        return _sorted_text(unit)
+    match _name(call):
+        case "mode" if len(call.expressions) == 1:
+            copy = unit.copy()
+            _inside(copy).append("expressions", exp.true())
+            return copy
+        case "collect_list" | "collect_set" | "array_agg":
+            return exp.Anonymous(this="SORT_ARRAY", expressions=[unit.copy()])
+        case "listagg" | "string_agg":
+            return _sorted_text(unit)
     return unit
-
-
-def _replaced(unit: exp.Expr, call: exp.Expr) -> exp.Expr:
-    """Put another call into what is around one."""
-    if not isinstance(unit, _WRAPPERS):
-        return call
-    copy = unit.copy()
-    _inside(copy).replace(call)
-    return copy
 
 
 def _sorted_text(unit: exp.Expr) -> exp.Expr:
     """Put LISTAGG's values in order; those that its own order leaves open too."""
     copy = unit.copy()
     call = _inside(copy)
-    order = call.this if isinstance(call.this, exp.Order) else None
-    value = order.this if order is not None else call.this
-    if isinstance(value, exp.Distinct):
-        plain = value.expressions[0]
-        listed = (
-            order.expressions
-            if order is not None
-            else [exp.Ordered(this=plain.copy(), nulls_first=True)]
-        )
-    else:
-        plain = value
-        listed = [
-            *(order.expressions if order is not None else []),
-            exp.Ordered(this=plain.copy(), nulls_first=True),
-        ]
-    call.set("this", exp.Order(this=value.copy(), expressions=[each.copy() for each in listed]))
+    given = call.parent if isinstance(call.parent, exp.WithinGroup) else None
+    first = call.expressions[0]
+    is_distinct = isinstance(first, exp.Distinct)
+    value = first.expressions[0] if is_distinct else first
+    last = exp.Ordered(this=value.copy(), nulls_first=True)
+    if given is not None:
+        if not is_distinct:  # where there is, the order is by the value itself
+            given.expression.append("expressions", last)
+        return copy
+    around = exp.WithinGroup(this=call.copy(), expression=exp.Order(expressions=[last]))
+    if call is copy:
+        return around
+    call.replace(around)
     return copy
 
 
 def _depends_on_order(call: exp.Expr) -> bool:
     """Whether an aggregate takes whichever row comes first."""
-    inner = _inside(call)
-    if isinstance(inner, exp.Anonymous):
-        return str(inner.this).lower() in ("first", "last", "first_value", "last_value")
-    return isinstance(inner, exp.First | exp.Last | exp.FirstValue | exp.LastValue | exp.AnyValue)
+    return _name(_inside(call)) in _ANY_ROW
 
 
 def _mergeable(call: exp.Expr) -> tuple[str, list[str]] | None:
     """Return function and arguments of a call whose partial results can be merged."""
     if isinstance(call, exp.Anonymous):
-        function = _MERGEABLE_BY_NAME.get(str(call.this).lower())
-        return (function, [text(each) for each in call.expressions]) if function else None
+        function = _MERGEABLE_BY_NAME.get((_name(call), len(call.expressions)))
+        if function is None or isinstance(call.expressions[0], exp.Distinct):
+            return None
+        return function, [text(each) for each in call.expressions]
     function = _MERGEABLE.get(type(call))
     if function is None or isinstance(call.this, exp.Distinct):
         return None
@@ -279,12 +290,7 @@ def _mergeable(call: exp.Expr) -> tuple[str, list[str]] | None:
             return None  # COUNT(a, b) counts rows without any NULL
         if isinstance(call.this, exp.Star | exp.Literal):
             return "count_star", []
-    args = [call.this]
-    if function in ("min_by", "max_by"):
-        args.append(call.expression)
-        if call.args.get("count") is not None:
-            return None
-    return function, [text(each) for each in args]
+    return function, [text(call.this)]
 
 
 def _filtered(unit: exp.Expr, column: str) -> exp.Expr:

@@ -141,11 +141,25 @@ def _if(conditions: tuple[str, ...], key: str) -> str:
     return f"CASE WHEN {test} THEN {key} END"
 
 
-def key_set(ctx: Context, node: Node, keys: tuple[str, ...]) -> Aggregate:
+def key_set(ctx: Context, node: Node, keys: tuple[str, ...]) -> Node:
     """Return the set of a plan's keys, as columns of their own."""
     items = tuple((key, ctx.fresh()) for key in keys)
+    known = _as_set(node, keys)
+    if known is not None:
+        source, columns = known
+        return Project(source, tuple(zip(columns, (name for _, name in items), strict=True)))
     names = tuple(name for _, name in items)
     return Aggregate(Project(node, items), names, ())
+
+
+def _as_set(node: Node, keys: tuple[str, ...]) -> tuple[Node, tuple[str, ...]] | None:
+    """Return the set that a plan's keys are already, and what they are called in it."""
+    while isinstance(node, Project):
+        written = {name: expression for expression, name in node.items}
+        keys = tuple(written[key] for key in keys)
+        node = node.input
+    is_set = isinstance(node, Aggregate) and not node.calls and sorted(node.keys) == sorted(keys)
+    return (node, keys) if is_set else None
 
 
 def _equal(left: tuple[str, ...], pairs: list[Pair], right: tuple[str, ...]) -> list[Predicate]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from laminar.plan.aggregation import aggregate_units, has_aggregates
+from laminar.plan.aggregation import aggregate_units, has_aggregates, is_aggregate
 from laminar.plan.context import Context, Lowered
 from laminar.plan.nodes import Filter, Generate, Project
 from laminar.plan.reasons import NoRule, Reason
@@ -76,7 +76,7 @@ def _where_present(call: exp.Expr, test: exp.Expr) -> exp.Expr:
     def filtered(node: exp.Expr) -> exp.Expr:
         if not has_aggregates([node]):
             return node
-        if isinstance(node, exp.AggFunc | exp.Anonymous):
+        if is_aggregate(node):
             return exp.Filter(this=node.copy(), expression=exp.Where(this=test.copy()))
         copy = node.copy()
         for child in list(copy.iter_expressions()):

@@ -10,6 +10,7 @@ from laminar.plan.aggregation import (
     aggregated,
     grouping_call,
     has_aggregates,
+    is_aggregated,
 )
 from laminar.plan.context import CommonTables, Context, Lowered
 from laminar.plan.domain import Domain
@@ -297,7 +298,7 @@ def _with_outputs(key: exp.Expr, names: list[str], items: list[exp.Expr]) -> exp
     outputs = dict(zip(reversed([name.lower() for name in names]), reversed(items), strict=True))
 
     def one(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Column) or node.table or node.find_ancestor(exp.AggFunc):
+        if not isinstance(node, exp.Column) or node.table or is_aggregated(node):
             return node
         found = outputs.get(node.name.lower())
         return node if found is None else exp.Paren(this=found.copy())
