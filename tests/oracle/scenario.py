@@ -252,11 +252,12 @@ def _lateral(chance: random.Random, left: Source, right: Source) -> Made:
     (a, ours), (b, theirs) = left, right
     mine, other = f"l.{_whole(ours)}", f"r.{_whole(theirs)}"
     value = f"CAST({other} AS BIGINT)"
+    grouped = f"WHERE {other} > {mine} GROUP BY {other}"
     query = chance.choice(
         [
             f"SELECT COUNT(*) AS n, MAX({value}) AS m FROM {b} r WHERE {other} < {mine}",
             f"SELECT 1L AS n, {value} AS m FROM {b} r WHERE {other} = {mine}",
-            f"SELECT COUNT(*) AS n, {value} AS m FROM {b} r WHERE {other} > {mine} GROUP BY {other}",
+            f"SELECT COUNT(*) AS n, {value} AS m FROM {b} r {grouped}",
         ]
     )
     listed, made = _named([(mine, LONG), ("q.n", LONG), ("q.m", LONG)])
