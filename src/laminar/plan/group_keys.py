@@ -7,7 +7,7 @@ from itertools import combinations
 
 from sqlglot import exp
 
-from laminar.plan.aggregation import has_aggregates
+from laminar.plan.calls import has_aggregates
 from laminar.plan.scope import Scope, text
 
 Sets = list[list[str]]

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from laminar.plan.aggregation import (
-    Units,
-    aggregate_units,
-    aggregated,
-    grouping_call,
-    has_aggregates,
-    is_aggregated,
-)
+from laminar.plan.aggregation import Units, aggregate_units, grouping_call
+from laminar.plan.calls import aggregated, has_aggregates, is_aggregated
 from laminar.plan.context import CommonTables, Context, Lowered
 from laminar.plan.domain import Domain
 from laminar.plan.from_clause import from_clause
