@@ -264,3 +264,29 @@ def test_only_columns_of_the_plan_are_renamed() -> None:
 def test_not_moves_inward(sql: str, same: str) -> None:
     found = push_not(parse_query(f"SELECT {sql}").expressions[0])
     assert found.sql("spark") == same
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT EXPLODE(xs) FROM t", ("col",)),
+        ("SELECT EXPLODE(xs) AS e FROM t", ("e",)),
+        ("SELECT POSEXPLODE(xs), k FROM t", ("pos", "col", "k")),
+        ("SELECT k, STACK(2, 1, 2, 3, 4) FROM t", ("k", "col0", "col1")),
+        ("SELECT * FROM u PIVOT (SUM(w) AS s, MAX(w) AS m FOR k IN (1 AS a, 2))", ("a_s", "a_m", "2_s", "2_m")),
+        ("SELECT * FROM u UNPIVOT (v FOR n IN (k, w))", ("n", "v")),
+        ("SELECT * FROM t NATURAL JOIN u", ("k", "id", "g", "x", "st", "xs", "w")),
+    ],
+)  # fmt: skip
+def test_columns_are_called_as_spark_calls_them(sql: str, names: tuple[str, ...]) -> None:
+    assert lower(parse_query(sql), RELATIONS, FixedTyper()).names == names
+
+
+def test_planning_leaves_the_query_as_it_is() -> None:
+    query = parse_query(
+        "SELECT k, SUM(x - (SELECT MAX(w) FROM u)) AS s FROM t WHERE NOT (k > 1 OR EXISTS"
+        " (SELECT 1 FROM u WHERE w < x)) GROUP BY k HAVING MAX(x) IN (SELECT w FROM u)"
+    )
+    before = query.sql("spark")
+    lower(query, RELATIONS, FixedTyper())
+    assert query.sql("spark") == before

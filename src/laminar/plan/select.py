@@ -86,7 +86,7 @@ class _Select:
 
     def _clause(self, name: str) -> list[exp.Expr]:
         clause = self.query.args.get(name)
-        return conjuncts(clause.this) if clause else []
+        return conjuncts(clause.this.copy()) if clause else []
 
     def _where(self, node: Node) -> Node:
         return self._filter(node, self.scope, self._clause("where"))
@@ -118,8 +118,9 @@ class _Select:
                 names.append("")
                 items.append(item)
                 continue
-            expression = self._with_aliases(item.unalias(), aliases)
-            names.append(item.alias_or_name or text(item))
+            expression = self._with_aliases(item.unalias().copy(), aliases)
+            is_unnamed = not item.alias and is_generator(expression)
+            names.append("" if is_unnamed else item.alias_or_name or text(item))
             items.append(expression)
             if item.alias:
                 aliases[item.alias.lower()] = expression
@@ -243,9 +244,7 @@ class _Select:
             made = generate(self.ctx, node, call)
             node = made.node
             aliases = [each.name for each in item.expressions] if call is not item else []
-            if len(made.names) == 1 and not aliases and name != text(call):
-                aliases = [name]
-            shown += aliases or list(made.names)
+            shown += aliases or ([name] if name else list(made.names))
             done += [unique(column) for column in made.node.produced]
         return node, shown, done
 
