@@ -284,7 +284,7 @@ def test_columns_are_called_as_spark_calls_them(sql: str, names: tuple[str, ...]
 
 def test_planning_leaves_the_query_as_it_is() -> None:
     query = parse_query(
-        "SELECT k, SUM(x - (SELECT MAX(w) FROM u)) AS s FROM t WHERE NOT (k > 1 OR EXISTS"
+        "SELECT k, 1 + SUM(x - (SELECT MAX(w) FROM u)) AS s FROM t WHERE NOT (k > 1 OR EXISTS"
         " (SELECT 1 FROM u WHERE w < x)) GROUP BY k HAVING MAX(x) IN (SELECT w FROM u)"
     )
     before = query.sql("spark")
