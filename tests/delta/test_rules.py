@@ -95,7 +95,7 @@ def test_a_join_follows_the_equalities_from_where_it_starts() -> None:
 
 
 def test_an_anti_join_takes_away_what_finds_a_new_key() -> None:
-    node = Anti(A, B, ("c1",), ("c3",))
+    node = Anti(A, B, ("c1",), ("c3",), ("=",))
     found = squeezed(delta_anti(node, given("a"), given("b")).delta)
     left, right = found.split(" UNION ALL ")
     assert "FROM (da) l LEFT ANTI JOIN" in left
@@ -107,7 +107,7 @@ def test_an_anti_join_takes_away_what_finds_a_new_key() -> None:
 
 
 def test_an_anti_join_against_nothing_is_its_left_side() -> None:
-    node = Anti(A, B, ("c1",), ("c3",))
+    node = Anti(A, B, ("c1",), ("c3",), ("=",))
     found = delta_anti(node, given("a"), given("b", changed=False, existed=False))
     assert (found.before, found.after, found.delta) == ("a0", "a1", "da")
     assert found.insert_only

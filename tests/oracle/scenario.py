@@ -184,7 +184,8 @@ def _distinct(chance: random.Random, left: Source, _: Source) -> Made:
 def _join(chance: random.Random, left: Source, right: Source) -> Made:
     (a, ours), (b, theirs) = left, right
     kind = chance.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"])
-    on = f"l.{_whole(ours)} = r.{_whole(theirs)}"
+    equal = chance.choice(["=", "=", "=", "<=>", "<", "<>"])
+    on = f"l.{_whole(ours)} {equal} r.{_whole(theirs)}"
     if chance.random() < 0.25:
         on += f" AND l.{_whole(ours)} > r.{_of(theirs, INT, LONG)[-1]}"
     columns = [(f"l.{each}", kind_) for each, kind_ in ours[:3]]
@@ -219,9 +220,71 @@ def _exists(chance: random.Random, left: Source, right: Source) -> Made:
             f"{mine} NOT IN (SELECT {other} FROM {b} r)",
             f"{mine} >= (SELECT AVG({other}) FROM {b} r)",
             f"(SELECT COUNT(*) FROM {b} r WHERE {other} = {mine}) > 1",
+            f"EXISTS (SELECT 1 FROM {b} r WHERE {other} > {mine})",
+            f"NOT EXISTS (SELECT 1 FROM {b} r WHERE {other} <=> {mine})",
+            f"{mine} = 2 OR NOT EXISTS (SELECT 1 FROM {b} r WHERE {other} = {mine})",
+            f"{mine} = 2 OR {mine} NOT IN (SELECT {other} FROM {b} r)",
+            f"({mine}, 1) NOT IN (SELECT {other}, {other} FROM {b} r)",
+            f"{mine} < (SELECT MAX({other}) FROM {b} r WHERE {other} <> {mine})",
         ]
     )
     return f"SELECT {listed} FROM {a} l WHERE {test}", made
+
+
+def _mark(chance: random.Random, left: Source, right: Source) -> Made:
+    (a, ours), (b, theirs) = left, right
+    mine, other = f"l.{_whole(ours)}", f"r.{_whole(theirs)}"
+    compare = chance.choice(["=", "<", "<=>"])
+    test = chance.choice(
+        [
+            f"EXISTS (SELECT 1 FROM {b} r WHERE {other} {compare} {mine})",
+            f"{mine} IN (SELECT {other} FROM {b} r)",
+            f"{mine} NOT IN (SELECT {other} FROM {b} r WHERE {other} {compare} {mine})",
+        ]
+    )
+    value = f"(SELECT COUNT(*) FROM {b} r WHERE {other} {compare} {mine})"
+    columns = [(f"l.{each}", kind) for each, kind in ours[:2]]
+    listed, made = _named([*columns, (f"IF({test}, 1, 0)", INT), (value, LONG)])
+    return f"SELECT {listed} FROM {a} l", made
+
+
+def _lateral(chance: random.Random, left: Source, right: Source) -> Made:
+    (a, ours), (b, theirs) = left, right
+    mine, other = f"l.{_whole(ours)}", f"r.{_whole(theirs)}"
+    value = f"CAST({other} AS BIGINT)"
+    grouped = f"WHERE {other} > {mine} GROUP BY {other}"
+    query = chance.choice(
+        [
+            f"SELECT COUNT(*) AS n, MAX({value}) AS m FROM {b} r WHERE {other} < {mine}",
+            f"SELECT 1L AS n, {value} AS m FROM {b} r WHERE {other} = {mine}",
+            f"SELECT COUNT(*) AS n, {value} AS m FROM {b} r {grouped}",
+        ]
+    )
+    listed, made = _named([(mine, LONG), ("q.n", LONG), ("q.m", LONG)])
+    join = chance.choice(["JOIN LATERAL ({}) q", "LEFT JOIN LATERAL ({}) q ON TRUE"])
+    return f"SELECT {listed} FROM {a} l {join.format(query)}", made
+
+
+def _pivot(chance: random.Random, left: Source, _: Source) -> Made:
+    name, columns = left
+    key, value = _whole(columns), chance.choice(_of(columns, INT, LONG))
+    source = f"SELECT {key} AS k, {key} % 2 AS h, {value} AS v FROM {name}"
+    made: Columns = [("h", LONG), ("a0", LONG), ("a1", LONG)]
+    if chance.random() < 0.5:
+        pivot = "PIVOT (COUNT(*) FOR k IN (1 AS a0, 2 AS a1))"
+        return f"SELECT CAST(h AS BIGINT) AS h, a0, a1 FROM ({source}) {pivot}", made
+    unpivot = "UNPIVOT (v FOR what IN (k, w))"
+    source = f"SELECT {key} AS k, {value} AS w, {key} AS h FROM {name}"
+    return f"SELECT h, v AS a0, LENGTH(what) AS a1 FROM ({source}) {unpivot}", made
+
+
+def _explode(chance: random.Random, left: Source, _: Source) -> Made:
+    name, columns = left
+    key = _whole(columns)
+    listed, made = _named([(key, LONG), ("pos", INT), ("e", LONG)])
+    outer = chance.choice(["", " OUTER"])
+    array = f"FILTER(ARRAY({key}, {key} + 1, 2), i -> i > 1)"
+    return f"SELECT {listed} FROM {name} LATERAL VIEW{outer} POSEXPLODE({array}) q AS pos, e", made
 
 
 def _window(chance: random.Random, left: Source, _: Source) -> Made:
@@ -233,10 +296,12 @@ def _window(chance: random.Random, left: Source, _: Source) -> Made:
         [
             (f"RANK() OVER ({partition}ORDER BY {other}, {key})", INT),
             (f"COUNT(*) OVER ({partition})", LONG),
+            ("COUNT(*) OVER w", LONG),
         ]
     )
     listed, made = _named([*columns[:3], (key, LONG), call])
-    return f"SELECT {listed} FROM {name}", made
+    named = f" WINDOW w AS ({partition})" if call[0].endswith(" w") else ""
+    return f"SELECT {listed} FROM {name}{named}", made
 
 
 def _top(chance: random.Random, left: Source, _: Source) -> Made:
@@ -252,4 +317,5 @@ def _top(chance: random.Random, left: Source, _: Source) -> Made:
 Maker = Callable[[random.Random, Source, Source], Made]
 MAKERS: list[Maker] = [
     _filter, _group, _group, _distinct, _join, _join, _set, _exists, _window, _top,
+    _exists, _mark, _lateral, _pivot, _explode,
 ]  # fmt: skip

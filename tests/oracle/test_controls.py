@@ -7,11 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlglot import exp
 
 from laminar.delta import anti, groups, join, linear, merge, topk
 from laminar.delta.change import Change
 from laminar.delta.program import Limited, Merged, Regrouped
-from laminar.plan.nodes import Anti, Join, UnionAll
+from laminar.plan import theta
+from laminar.plan.aggregation import Units
+from laminar.plan.context import Context
+from laminar.plan.nodes import Aggregate, Anti, Join, Node, UnionAll
+from laminar.plan.scope import reads
 from laminar.session import connect
 from laminar.testing import Oracle
 
@@ -58,6 +63,29 @@ def _groups_that_keep_their_old_rows(
     return groups.regroup(relation, given, existed=False)
 
 
+def _all_have_a_partner(
+    ctx: Context, kept: Node, other: Node, conditions: list[exp.Expr]
+) -> theta.Values:
+    del other
+    used = frozenset[str]().union(*(reads(each) for each in conditions))
+    return theta.values_of(ctx, kept, tuple(name for name in kept.columns if name in used))
+
+
+def _only_values_with_rows(
+    units: Units, ctx: Context, node: Node, domain: Aggregate, tag: str
+) -> Aggregate:
+    found = _FOR_EACH(units, ctx, node, domain, tag)
+    assert isinstance(found.input, UnionAll)
+    return replace(found, input=replace(found.input, inputs=found.input.inputs[:1]))
+
+
+_FOR_EACH = Units.for_each
+
+
+def _same_kind_is_same(node: Node) -> str:
+    return type(node).__name__
+
+
 RENDER, MAINTAIN = "laminar.delta.render", "laminar.runtime.maintain"
 
 BROKEN: dict[str, tuple[str, Callable[..., object], str]] = {
@@ -86,6 +114,21 @@ BROKEN: dict[str, tuple[str, Callable[..., object], str]] = {
         f"{MAINTAIN}.retop",
         _top_without_reading_again,
         "SELECT k, x FROM a ORDER BY x DESC, k LIMIT 2",
+    ),
+    "theta": (
+        "laminar.plan.joins.partnered",
+        _all_have_a_partner,
+        "SELECT a.k, b.w FROM a LEFT JOIN b ON a.x * 4 > b.w",
+    ),
+    "domain": (
+        "laminar.plan.aggregation.Units.for_each",
+        _only_values_with_rows,
+        "SELECT a.k, (SELECT COUNT(*) FROM b WHERE b.w > a.x * 9) AS n FROM a",
+    ),
+    "shared": (
+        "laminar.delta.compile.canonical",
+        _same_kind_is_same,
+        "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k) AND k IN (SELECT x FROM a)",
     ),
     "groups": (
         f"{MAINTAIN}.regroup",
@@ -131,5 +174,7 @@ def test_a_broken_rule_is_caught(
 
 @pytest.mark.spark
 def test_a_silent_fall_back_is_caught(spark: SparkSession) -> None:
+    recursive = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3)"
+    sql = f"{recursive} SELECT a.k, r.n FROM a JOIN r ON a.x > r.n"
     with pytest.raises(AssertionError, match="fell back to full"):
-        play(spark, {"theta": "SELECT a.k FROM a LEFT JOIN b ON a.x > b.w"})
+        play(spark, {"full": sql})

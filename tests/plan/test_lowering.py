@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from laminar.plan.canonical import canonical, rename_columns
 from laminar.plan.lower import lower
+from laminar.plan.marks import push_not
 from laminar.plan.nodes import (
     Aggregate,
     Anti,
@@ -48,34 +50,24 @@ def kinds(node: Node) -> set[type]:
     ("sql", "reason"),
     [
         ("WITH RECURSIVE r AS (SELECT 1 AS v) SELECT * FROM r", Reason.RECURSIVE_CTE),
-        ("SELECT * FROM RANGE(3)", Reason.TABLE_FUNCTION),
+        ("SELECT * FROM t, LATERAL RANGE(t.k)", Reason.TABLE_FUNCTION),
         ("SELECT * FROM t TABLESAMPLE (3 ROWS)", Reason.TABLE_SAMPLE),
-        ("SELECT * FROM u PIVOT (SUM(w) FOR k IN (1, 2))", Reason.PIVOT),
-        ("SELECT * FROM t NATURAL JOIN u", Reason.NATURAL_JOIN),
-        ("SELECT 1 FROM t, LATERAL (SELECT w FROM u)", Reason.LATERAL_SUBQUERY),
-        ("SELECT id FROM t LEFT JOIN u ON t.x > u.w", Reason.NON_EQUI_OUTER_JOIN),
-        ("SELECT id FROM t LEFT JOIN u ON TRUE", Reason.NON_EQUI_OUTER_JOIN),
-        ("SELECT id FROM t WHERE x > 1 OR EXISTS (SELECT 1 FROM u)", Reason.SUBQUERY_POSITION),
-        ("SELECT SUM(x - (SELECT MAX(w) FROM u)) AS s FROM t", Reason.SUBQUERY_POSITION),
-        ("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.w < t.x)", Reason.CORRELATION),
-        ("SELECT id FROM t WHERE k NOT IN (SELECT w FROM u WHERE u.k = t.x)", Reason.CORRELATION),
-        ("SELECT id FROM t WHERE (k, x) NOT IN (SELECT k, w FROM u)", Reason.CORRELATION),
+        ("SELECT 1 FROM t RIGHT JOIN LATERAL (SELECT w FROM u) q ON TRUE", Reason.LATERAL_SUBQUERY),
+        ("SELECT 1 FROM t JOIN u ON t.k IN (SELECT w FROM u)", Reason.SUBQUERY_POSITION),
         (
-            "SELECT (SELECT SIZE(COLLECT_LIST(w)) FROM u WHERE u.k = t.k) AS n FROM t",
+            "SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM u WHERE k = x UNION SELECT 2 LIMIT 1)",
             Reason.CORRELATION,
         ),
-        ("SELECT (SELECT w FROM u) AS w FROM t", Reason.SCALAR_CARDINALITY),
         ("SELECT EXPLODE(xs) + 1 AS e FROM t", Reason.GENERATOR_POSITION),
-        ("SELECT POSEXPLODE(xs) AS (p, e) FROM t", Reason.GENERATOR_POSITION),
-        ("SELECT SUM(x) OVER w AS s FROM t WINDOW w AS (PARTITION BY k)", Reason.NAMED_WINDOW),
-        ("SELECT id FROM t ORDER BY id LIMIT 1 + 1", Reason.LIMIT_EXPRESSION),
-        ("SELECT id FROM t ORDER BY id OFFSET 1", Reason.LIMIT_EXPRESSION),
-        ("SELECT TO_JSON(STRUCT(*)) AS j FROM t", Reason.STAR_ARGUMENT),
+        ("SELECT EXPLODE(FLATTEN(EXPLODE(xs))) AS e FROM t", Reason.GENERATOR_POSITION),
+        ("SELECT id FROM t ORDER BY id LIMIT LENGTH('ab')", Reason.LIMIT_EXPRESSION),
+        ("SELECT DISTINCT id FROM t ORDER BY x LIMIT 2", Reason.LIMIT_EXPRESSION),
+        ("SELECT id FROM t SORT BY id LIMIT 3", Reason.UNKNOWN_CLAUSE),
         ("SELECT COUNT(t.*) AS n FROM t", Reason.STAR_ARGUMENT),
+        ("SELECT SUM(x) OVER w AS s FROM t WINDOW v AS (PARTITION BY k)", Reason.UNRESOLVED_NAME),
         ("SELECT ARRAYS_ZIP(xs, xs) AS z FROM t", Reason.NAMED_BY_COLUMNS),
         ("SELECT nothing FROM t", Reason.UNRESOLVED_NAME),
         ("SELECT * FROM nowhere", Reason.UNRESOLVED_NAME),
-        ("SELECT id FROM t SORT BY id", Reason.UNKNOWN_CLAUSE),
         ("SELECT k FROM t UNION ALL BY NAME SELECT k FROM u", Reason.UNKNOWN_CLAUSE),
         ("SELECT k, FIRST(x) AS f FROM t GROUP BY k", Reason.NON_DETERMINISTIC),
         ("SELECT LAST(x, TRUE) AS f FROM t", Reason.NON_DETERMINISTIC),
@@ -118,6 +110,26 @@ def test_what_has_no_rule_says_why(sql: str, reason: Reason) -> None:
         ("TABLE t", {Project, Scan}),
         ("SELECT /* not ' a string */ id FROM t -- nor '", {Project, Scan}),
         ("SELECT id FROM t WHERE g LIKE ANY ('a%', 'b%')", {Project, Filter, Scan}),
+        ("SELECT * FROM u PIVOT (SUM(w) FOR k IN (1, 2))", {Aggregate, Project, Scan}),
+        ("SELECT * FROM u UNPIVOT (v FOR n IN (k, w))", {Generate, Filter, Project, Scan}),
+        ("SELECT * FROM t NATURAL JOIN u", {Join, Project, Scan}),
+        ("SELECT id FROM t LEFT JOIN u ON x > w", {Join, Anti, Aggregate, UnionAll, Project, Scan}),
+        ("SELECT id FROM t SEMI JOIN u ON x > w", {Join, Aggregate, Project, Scan}),
+        ("SELECT id FROM t ANTI JOIN u ON x > w", {Anti, Join, Aggregate, Project, Scan}),
+        ("SELECT id FROM t ANTI JOIN u ON t.k <=> u.k", {Anti, Aggregate, Project, Scan}),
+        ("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE t.k = u.k AND w < x)", {KeyedJoin, Project, Scan}),
+        ("SELECT id FROM t WHERE (k, x) NOT IN (SELECT k, w FROM u)", {Anti, Join, Aggregate, Project, Scan}),
+        ("SELECT (SELECT w FROM u) AS w FROM t", {Join, Aggregate, Project, Scan}),
+        ("SELECT SUM(x - (SELECT MAX(w) FROM u)) AS s FROM t", {Join, Aggregate, Project, Scan}),
+        ("SELECT n FROM t, LATERAL (SELECT COUNT(*) AS n FROM u WHERE w < x)", {Join, Aggregate, UnionAll, Project, Scan}),
+        ("SELECT w FROM t, LATERAL (SELECT w FROM u WHERE w < x ORDER BY w LIMIT 1)", {Window, Filter, Join, Aggregate, Project, Scan}),
+        ("SELECT POSEXPLODE(xs) AS (p, e) FROM t", {Generate, Project, Scan}),
+        ("SELECT SUM(x) OVER w AS s FROM t WINDOW w AS (PARTITION BY k)", {Window, Project, Scan}),
+        ("SELECT id FROM t ORDER BY id LIMIT 1 + 1", {TopK, Project, Scan}),
+        ("SELECT id FROM t ORDER BY id OFFSET 1", {TopK, Project, Scan}),
+        ("SELECT id FROM t ORDER BY id LIMIT ALL", {Project, Scan}),
+        ("SELECT id FROM t SORT BY id", {Project, Scan}),
+        ("SELECT TO_JSON(STRUCT(*)) AS j FROM t", {Project, Scan}),
     ],
 )  # fmt: skip
 def test_each_clause_becomes_its_operators(sql: str, expected: set[type]) -> None:
@@ -204,3 +216,77 @@ def test_windows_share_what_they_are_all_partitioned_by(sql: str, partition: int
 )  # fmt: skip
 def test_strings_are_written_so_that_all_read_them_alike(sql: str, same: str) -> None:
     assert plain_strings(sql) == same
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("COLLECT_LIST(x)", "SORT_ARRAY(COLLECT_LIST(c7))"),
+        ("COLLECT_SET(x) FILTER (WHERE k > 1)", "SORT_ARRAY(COLLECT_SET(c8) FILTER(WHERE c7 > 1))"),
+        ("MODE(x)", "MODE(c7, TRUE)"),
+        ("MODE(x, TRUE)", "MODE(c7, TRUE)"),
+        ("LISTAGG(x, ',')", "LISTAGG(c7, ',') WITHIN GROUP (ORDER BY c7)"),
+        ("MAX_BY(x, k, 2)", "MAX_BY(c8, c7, 2)"),
+        ("STD(x)", "STD(c7)"),
+    ],
+)
+def test_a_call_that_leaves_its_answer_open_gets_one(written: str, said: str) -> None:
+    node = plan(f"SELECT {written} AS a FROM t")
+    assert isinstance(node, Project)
+    assert isinstance(node.input, Aggregate)
+    assert [call.sql for call in node.input.calls] == [said]
+
+
+def test_plans_are_the_same_whatever_their_columns_are_called() -> None:
+    first = plan("SELECT k, SUM(x) AS s FROM t WHERE g = 'c1' GROUP BY k")
+    ctes = "WITH a AS (SELECT 1 AS z) "
+    again = plan(f"{ctes}SELECT k, s FROM (SELECT k, SUM(x) AS s FROM t WHERE g = 'c1' GROUP BY k)")
+    other = plan("SELECT k, SUM(x) AS s FROM t WHERE g = 'c2' GROUP BY k")
+    assert isinstance(again, Project)
+    assert canonical(first) == canonical(again.input)
+    assert canonical(first) != canonical(other)
+
+
+def test_only_columns_of_the_plan_are_renamed() -> None:
+    names = {"c1": "a", "c2": "b"}
+    assert rename_columns("c1.c2 + `c2` || 'c1' || c2", names) == "a.c2 + `c2` || 'c1' || b"
+
+
+@pytest.mark.parametrize(
+    ("sql", "same"),
+    [
+        ("NOT (a OR b)", "NOT a AND NOT b"),
+        ("NOT (a AND NOT (b OR c))", "NOT a OR (b OR c)"),
+        ("NOT NOT a", "a"),
+        ("(a OR b)", "a OR b"),
+    ],
+)
+def test_not_moves_inward(sql: str, same: str) -> None:
+    found = push_not(parse_query(f"SELECT {sql}").expressions[0])
+    assert found.sql("spark") == same
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT EXPLODE(xs) FROM t", ("col",)),
+        ("SELECT EXPLODE(xs) AS e FROM t", ("e",)),
+        ("SELECT POSEXPLODE(xs), k FROM t", ("pos", "col", "k")),
+        ("SELECT k, STACK(2, 1, 2, 3, 4) FROM t", ("k", "col0", "col1")),
+        ("SELECT * FROM u PIVOT (SUM(w) AS s, MAX(w) AS m FOR k IN (1 AS a, 2))", ("a_s", "a_m", "2_s", "2_m")),
+        ("SELECT * FROM u UNPIVOT (v FOR n IN (k, w))", ("n", "v")),
+        ("SELECT * FROM t NATURAL JOIN u", ("k", "id", "g", "x", "st", "xs", "w")),
+    ],
+)  # fmt: skip
+def test_columns_are_called_as_spark_calls_them(sql: str, names: tuple[str, ...]) -> None:
+    assert lower(parse_query(sql), RELATIONS, FixedTyper()).names == names
+
+
+def test_planning_leaves_the_query_as_it_is() -> None:
+    query = parse_query(
+        "SELECT k, 1 + SUM(x - (SELECT MAX(w) FROM u)) AS s FROM t WHERE NOT (k > 1 OR EXISTS"
+        " (SELECT 1 FROM u WHERE w < x)) GROUP BY k HAVING MAX(x) IN (SELECT w FROM u)"
+    )
+    before = query.sql("spark")
+    lower(query, RELATIONS, FixedTyper())
+    assert query.sql("spark") == before

@@ -34,8 +34,8 @@ def delta_anti(node: Anti, left: Change, right: Change) -> Change:
 
 
 def _equal(node: Anti) -> str:
-    pairs = zip(node.left_keys, node.right_keys, strict=True)
-    return " AND ".join(f"l.{left} = d.{right}" for left, right in pairs)
+    tests = zip(node.left_keys, node.operators, node.right_keys, strict=True)
+    return " AND ".join(f"l.{left} {equal} d.{right}" for left, equal, right in tests)
 
 
 def _without(node: Anti, left: str, right: str | None) -> str:

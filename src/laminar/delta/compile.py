@@ -2,12 +2,13 @@
 
 Linear operators and inner joins need no state and stay together in one statement. Every other
 operator becomes a relation of its own, named after the view (`v#1`, `v#2`), with a trace that its
-readers share. Equal sub-plans become one relation.
+readers share. Sub-plans that are equal but for the names of their columns become one relation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from laminar.delta.accumulators import Accumulators, mergeable
@@ -25,6 +26,7 @@ from laminar.delta.program import (
     Shape,
 )
 from laminar.delta.render import Everything, change
+from laminar.plan.canonical import canonical, repeated
 from laminar.plan.nodes import (
     Aggregate,
     Anti,
@@ -80,9 +82,11 @@ class _Compiler:
         self.shape = shape
         self.types = types
         self.relations: list[Maintained] = []
-        self.known: dict[Node, Scan] = {}
+        self.known: dict[Hashable, Shape] = {}
+        self.repeated: frozenset[Hashable] = frozenset()
 
     def compile(self, node: Node) -> Program:
+        self.repeated = repeated(node)
         cut = self._cut(node)
         root = self._declared(cut)
         reads = scanned(root)
@@ -138,18 +142,24 @@ class _Compiler:
             case UnionAll():
                 parts = tuple(self._cut(each) for each in node.inputs)
                 return UnionAll(parts, node.columns, node.types)
-            case Join():
-                return Join(tuple(self._light(each) for each in node.inputs), node.predicates)
-            case Anti():
-                return Anti(
-                    self._light(node.left), self._light(node.right), node.left_keys, node.right_keys
-                )
+            case Join() | Anti() if self.repeated and canonical(node) in self.repeated:
+                return self._stateful(node, lambda given: self._mapped(given, self._joined(given)))
+            case Join() | Anti():
+                return self._joined(node)
             case Aggregate():
                 return self._stateful(node, self._aggregate)
             case Window() | KeyedJoin():
                 return self._stateful(node, self._regrouped)
             case TopK():
                 return self._stateful(node, self._limited)
+
+    def _joined(self, node: Join | Anti) -> Node:
+        match node:
+            case Join():
+                return Join(tuple(self._light(each) for each in node.inputs), node.predicates)
+            case Anti():
+                left, right = self._light(node.left), self._light(node.right)
+                return Anti(left, right, node.left_keys, node.right_keys, node.operators)
 
     def _light(self, node: Node) -> Node:
         """A join reads its inputs several times over: they must be cheap, or stored."""
@@ -159,14 +169,14 @@ class _Compiler:
         return self._stateful(node, lambda given: self._mapped(given, cut))
 
     def _stateful(self, node: NodeT, make: Callable[[NodeT], Maintained]) -> Scan:
-        if node not in self.known:
+        form = canonical(node)
+        if form not in self.known:
             relation = make(node)
             self.types.declare(relation.shape)
             self.relations.append(relation)
-            self.known[node] = Scan(
-                relation.shape.name, tuple((column, column) for column in node.columns)
-            )
-        return self.known[node]
+            self.known[form] = relation.shape
+        shape = self.known[form]
+        return Scan(shape.name, tuple(zip(shape.columns, node.columns, strict=True)))
 
     def _name(self) -> str:
         return f"{self.shape.name}#{len(self.relations) + 1}"
@@ -178,7 +188,7 @@ class _Compiler:
         return Mapped(self._shape(node, self.types.types(cut)), cut, scanned(cut), fusible=False)
 
     def _aggregate(self, node: Aggregate) -> Maintained:
-        cut = Aggregate(self._cut(node.input), node.keys, node.calls)
+        cut = replace(node, input=self._cut(node.input))
         given = self.types.types(cut.input)
         for key in cut.keys:
             if "map<" in given[key] or "variant" in given[key]:

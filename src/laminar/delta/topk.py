@@ -34,6 +34,7 @@ def top(relation: Limited, rows: str, positive: bool) -> str:
     """The first k plain rows; every column breaks ties, so the answer is one."""
     node = relation.node
     order = ", ".join((*node.order, *relation.tie_breakers)) or "1"
+    limit = f" LIMIT {node.limit}" if node.limit is not None else ""
     offset = f" OFFSET {node.offset}" if node.offset else ""
     plain = bag(rows, relation.shape.columns, positive=positive)
-    return f"SELECT * FROM ({plain}) ORDER BY {order} LIMIT {node.limit}{offset}"
+    return f"SELECT * FROM ({plain}) ORDER BY {order}{limit}{offset}"

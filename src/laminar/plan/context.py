@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
 from laminar.plan.nodes import Node, Project, Scan
-from laminar.plan.scope import Scope
+
+if TYPE_CHECKING:
+    from laminar.plan.domain import Domain
 
 
 class Typer(Protocol):
@@ -19,10 +21,17 @@ class Typer(Protocol):
         """Return column -> type, as Spark spells it."""
         ...
 
+    def of_sql(self, sql: str) -> Mapping[str, str]:
+        """Return column -> type of a statement over nothing but literals."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A plan and the names its columns show to the user, by position."""
+    """A plan and the names its columns show to the user, by position.
+
+    A query that is planned for a domain has the domain's columns after those.
+    """
 
     node: Node
     names: tuple[str, ...]
@@ -47,7 +56,7 @@ class Context:
     relations: Mapping[str, tuple[str, ...]]  # relation in lower case -> columns
     spelling: Mapping[str, str]  # relation in lower case -> its name
     typer: Typer
-    query: Callable[[exp.Expr, Scope | None, CommonTables], Lowered] = field(init=False)
+    query: Callable[[exp.Expr, Domain | None, CommonTables], Lowered] = field(init=False)
     _next: int = 0
 
     def fresh(self) -> str:

@@ -4,8 +4,9 @@
     A SEMI JOIN B  =  A ⋈ keys(B)
     A ANTI JOIN B  =  A ▷ keys(B)
 
-where keys(B) is the set of B's join keys. A condition that compares more than keys has no such
-form and is maintained by recomputing the touched keys (`KeyedJoin`).
+where keys(B) is the set of B's join keys. A condition that compares keys and something more has no
+such form and is maintained by recomputing the touched keys (`KeyedJoin`). One without any equality
+asks for the values of A that have a partner (`plan/theta.py`).
 """
 
 from __future__ import annotations
@@ -26,8 +27,17 @@ from laminar.plan.nodes import (
     Project,
     UnionAll,
 )
-from laminar.plan.reasons import NoRule, Reason
-from laminar.plan.scope import reads, text
+from laminar.plan.scope import reads, text, unique
+from laminar.plan.theta import partnered
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two expressions that a join compares, one of each side."""
+
+    left: str
+    right: str
+    operator: str = "="  # or `<=>`, for which NULL equals NULL
 
 
 def predicate(condition: exp.Expr) -> Predicate:
@@ -35,6 +45,11 @@ def predicate(condition: exp.Expr) -> Predicate:
     return Predicate(
         text(condition), reads(condition), isinstance(condition, exp.EQ | exp.NullSafeEQ)
     )
+
+
+def same(left: str, right: str) -> exp.Expr:
+    """Compare two columns so that NULL equals NULL."""
+    return exp.NullSafeEQ(this=unique(left), expression=unique(right))
 
 
 def inner_join(left: Node, right: Node, conditions: list[exp.Expr]) -> Join:
@@ -53,11 +68,16 @@ def where(node: Node, conditions: list[exp.Expr]) -> Node:
     return Filter(node, text(exp.and_(*conditions)))
 
 
+def only(node: Node, columns: tuple[str, ...]) -> Project:
+    """Keep some columns of a plan."""
+    return Project(node, tuple((column, column) for column in columns))
+
+
 @dataclass(frozen=True, slots=True)
 class KeyedCondition:
     """A join condition taken apart."""
 
-    pairs: tuple[tuple[str, str], ...]  # equal expressions, (left, right)
+    pairs: tuple[Pair, ...]
     left_only: tuple[str, ...]
     right_only: tuple[str, ...]
     mixed: tuple[str, ...]
@@ -66,69 +86,103 @@ class KeyedCondition:
     def of(cls, left: Node, right: Node, conditions: list[exp.Expr]) -> KeyedCondition:
         """Sort conditions by the side they read."""
         on_left, on_right = frozenset(left.columns), frozenset(right.columns)
-        pairs: list[tuple[str, str]] = []
+        pairs: list[Pair] = []
         lefts: list[str] = []
         rights: list[str] = []
         mixed: list[str] = []
         for each in conditions:
             used = reads(each)
+            pair = _pair(each, on_left, on_right)
             if used <= on_left:
                 lefts.append(text(each))
             elif used <= on_right:
                 rights.append(text(each))
-            elif isinstance(each, exp.EQ) and reads(each.left) and reads(each.right):
-                sides = (each.left, each.right)
-                if reads(sides[0]) <= on_right:
-                    sides = (sides[1], sides[0])
-                if reads(sides[0]) <= on_left and reads(sides[1]) <= on_right:
-                    pairs.append((text(sides[0]), text(sides[1])))
-                else:
-                    mixed.append(text(each))
+            elif pair is not None:
+                pairs.append(pair)
             else:
                 mixed.append(text(each))
         return cls(tuple(pairs), tuple(lefts), tuple(rights), tuple(mixed))
 
-    def require_pairs(self) -> None:
-        """Refuse a join without an equality between both sides."""
-        if not self.pairs:
-            raise NoRule(
-                Reason.NON_EQUI_OUTER_JOIN,
-                "an outer, semi or anti join needs an equality between both sides",
-            )
+    def keys(self) -> list[Pair]:
+        """Return the pairs, the first of which fails where a one-sided condition does.
+
+        It is NULL there, and NULL never finds a partner. A pair for which it does, or none at all,
+        gets a constant beside it to be made NULL.
+        """
+        pairs = list(self.pairs)
+        if (self.left_only or self.right_only or not pairs) and (
+            not pairs or pairs[0].operator != "="
+        ):
+            pairs.insert(0, Pair("1", "1"))
+        if self.left_only or self.right_only:
+            first = pairs[0]
+            left, right = _if(self.left_only, first.left), _if(self.right_only, first.right)
+            pairs[0] = Pair(left, right)
+        return pairs
 
 
-def guarded(keys: list[str], conditions: tuple[str, ...]) -> list[str]:
-    """Make the first key NULL where a one-sided condition fails: NULL never finds a partner."""
+def _pair(condition: exp.Expr, left: frozenset[str], right: frozenset[str]) -> Pair | None:
+    if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
+        return None
+    a, b = condition.left, condition.right
+    if not reads(a) or not reads(b):
+        return None
+    if reads(a) <= right:
+        a, b = b, a
+    if not (reads(a) <= left and reads(b) <= right):
+        return None
+    return Pair(text(a), text(b), "=" if isinstance(condition, exp.EQ) else "<=>")
+
+
+def _if(conditions: tuple[str, ...], key: str) -> str:
     if not conditions:
-        return keys
+        return key
     test = " AND ".join(f"({each})" for each in conditions)
-    return [f"CASE WHEN {test} THEN {keys[0]} END", *keys[1:]]
+    return f"CASE WHEN {test} THEN {key} END"
 
 
-def key_set(ctx: Context, node: Node, keys: tuple[str, ...]) -> Aggregate:
+def key_set(ctx: Context, node: Node, keys: tuple[str, ...]) -> Node:
     """Return the set of a plan's keys, as columns of their own."""
     items = tuple((key, ctx.fresh()) for key in keys)
+    known = _as_set(node, keys)
+    if known is not None:
+        source, columns = known
+        return Project(source, tuple(zip(columns, (name for _, name in items), strict=True)))
     names = tuple(name for _, name in items)
     return Aggregate(Project(node, items), names, ())
 
 
-def semi_join(
-    ctx: Context, left: Node, right: Node, pairs: list[tuple[str, str]], *, anti: bool
-) -> Node:
+def _as_set(node: Node, keys: tuple[str, ...]) -> tuple[Node, tuple[str, ...]] | None:
+    """Return the set that a plan's keys are already, and what they are called in it."""
+    while isinstance(node, Project):
+        written = {name: expression for expression, name in node.items}
+        keys = tuple(written[key] for key in keys)
+        node = node.input
+    is_set = isinstance(node, Aggregate) and not node.calls and sorted(node.keys) == sorted(keys)
+    return (node, keys) if is_set else None
+
+
+def _equal(left: tuple[str, ...], pairs: list[Pair], right: tuple[str, ...]) -> list[Predicate]:
+    found = zip(left, pairs, right, strict=True)
+    return [Predicate(f"{a} {p.operator} {b}", frozenset((a, b)), True) for a, p, b in found]
+
+
+def _operators(pairs: list[Pair]) -> tuple[str, ...]:
+    return tuple(pair.operator for pair in pairs)
+
+
+def semi_join(ctx: Context, left: Node, right: Node, pairs: list[Pair], *, anti: bool) -> Node:
     """Keep the rows of `left` that have (or have not) a partner in `right`."""
-    right, right_keys = ctx.extend(right, [pair[1] for pair in pairs])
+    right, right_keys = ctx.extend(right, [pair.right for pair in pairs])
     keys = key_set(ctx, right, right_keys)
     wanted = left.columns
-    left, left_keys = ctx.extend(left, [pair[0] for pair in pairs])
+    left, left_keys = ctx.extend(left, [pair.left for pair in pairs])
     kept: Node
     if anti:
-        kept = Anti(left, keys, left_keys, keys.columns)
+        kept = Anti(left, keys, left_keys, keys.columns, _operators(pairs))
     else:
-        equal = zip(left_keys, keys.columns, strict=True)
-        kept = Join(
-            (left, keys), tuple(Predicate(f"{a} = {b}", frozenset((a, b)), True) for a, b in equal)
-        )
-    return Project(kept, tuple((column, column) for column in wanted))
+        kept = Join((left, keys), tuple(_equal(left_keys, pairs, keys.columns)))
+    return only(kept, wanted)
 
 
 def keyed_join(
@@ -136,51 +190,59 @@ def keyed_join(
 ) -> Node:
     """Plan an outer, semi or anti join."""
     parts = KeyedCondition.of(left, right, conditions)
-    parts.require_pairs()
-    left_keys = guarded([pair[0] for pair in parts.pairs], parts.left_only)
-    right_keys = guarded([pair[1] for pair in parts.pairs], parts.right_only)
+    if parts.mixed and not parts.pairs:
+        return _theta_join(ctx, left, right, conditions, kind)
+    pairs = parts.keys()
     wanted = left.columns if kind.startswith("LEFT ") else (*left.columns, *right.columns)
     if kind.startswith("LEFT ") and not parts.mixed:
-        pairs = list(zip(left_keys, right_keys, strict=True))
         return semi_join(ctx, left, right, pairs, anti=kind == "LEFT ANTI")
-    wide_left, keys_left = ctx.extend(left, left_keys)
-    wide_right, keys_right = ctx.extend(right, right_keys)
+    wide_left, keys_left = ctx.extend(left, [pair.left for pair in pairs])
+    wide_right, keys_right = ctx.extend(right, [pair.right for pair in pairs])
+    equal = _equal(keys_left, pairs, keys_right)
     if parts.mixed:
-        test = " AND ".join(
-            [f"{a} = {b}" for a, b in zip(keys_left, keys_right, strict=True)]
-            + [f"({each})" for each in parts.mixed]
-        )
+        test = " AND ".join([*(each.sql for each in equal), *(f"({each})" for each in parts.mixed)])
         joined = KeyedJoin(wide_left, wide_right, keys_left, keys_right, test, kind)
-        return Project(joined, tuple((column, column) for column in wanted))
-    return _outer(ctx, (left, wide_left, keys_left), (right, wide_right, keys_right), kind)
-
-
-_Side = tuple[Node, Node, tuple[str, ...]]  # columns wanted, columns with keys, keys
-
-
-def _outer(ctx: Context, left: _Side, right: _Side, kind: str) -> Node:
-    """Add up the matched rows and, padded with NULL, the unmatched ones of the kept sides."""
-    wanted = (*left[0].columns, *right[0].columns)
-    equal = zip(left[2], right[2], strict=True)
-    matched = Join(
-        (left[1], right[1]),
-        tuple(Predicate(f"{a} = {b}", frozenset((a, b)), True) for a, b in equal),
-    )
-    parts: list[Node] = [Project(matched, tuple((column, column) for column in wanted))]
+        return only(joined, wanted)
+    matched = Join((wide_left, wide_right), tuple(equal))
+    lonely: list[Node] = []
     if kind in ("LEFT", "FULL"):
-        parts.append(_unmatched(ctx, left, right, wanted))
+        keys = key_set(ctx, wide_right, keys_right)
+        rest = Anti(wide_left, keys, keys_left, keys.columns, _operators(pairs))
+        lonely.append(_padded(ctx, only(rest, left.columns), right, wanted))
     if kind in ("RIGHT", "FULL"):
-        parts.append(_unmatched(ctx, right, left, wanted))
+        keys = key_set(ctx, wide_left, keys_left)
+        rest = Anti(wide_right, keys, keys_right, keys.columns, _operators(pairs))
+        lonely.append(_padded(ctx, only(rest, right.columns), left, wanted))
+    return UnionAll((only(matched, wanted), *lonely), wanted)
+
+
+def _theta_join(
+    ctx: Context, left: Node, right: Node, conditions: list[exp.Expr], kind: str
+) -> Node:
+    """Join by a condition without equalities: A ⋈ B, and the values of A that have a partner."""
+
+    def rows(kept: Node, other: Node, *, anti: bool) -> Node:
+        found = partnered(ctx, kept, other, conditions)
+        pairs = [Pair(column, name, "<=>") for column, name in found.names.items()]
+        return semi_join(ctx, kept, found.node, pairs, anti=anti)
+
+    if kind.startswith("LEFT "):
+        return rows(left, right, anti=kind == "LEFT ANTI")
+    wanted = (*left.columns, *right.columns)
+    parts: list[Node] = [only(inner_join(left, right, conditions), wanted)]
+    if kind in ("LEFT", "FULL"):
+        parts.append(_padded(ctx, rows(left, right, anti=True), right, wanted))
+    if kind in ("RIGHT", "FULL"):
+        parts.append(_padded(ctx, rows(right, left, anti=True), left, wanted))
     return UnionAll(tuple(parts), wanted)
 
 
-def _unmatched(ctx: Context, kept: _Side, other: _Side, wanted: tuple[str, ...]) -> Node:
-    types = ctx.typer.types(other[0])
-    present = frozenset(kept[0].columns)
-    keys = key_set(ctx, other[1], other[2])
-    lonely = Anti(kept[1], keys, kept[2], keys.columns)
+def _padded(ctx: Context, kept: Node, other: Node, wanted: tuple[str, ...]) -> Node:
+    """Put typed NULLs where the other side's columns would be."""
+    types = ctx.typer.types(other)
+    present = frozenset(kept.columns)
     return Project(
-        lonely,
+        kept,
         tuple(
             (column if column in present else f"CAST(NULL AS {types[column]})", column)
             for column in wanted

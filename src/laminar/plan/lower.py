@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from laminar.plan.context import CommonTable, CommonTables, Context, Lowered, Typer
+from laminar.plan.domain import Domain
+from laminar.plan.from_clause import values
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project, Reweigh, UnionAll
 from laminar.plan.reasons import NoRule, Reason
-from laminar.plan.scope import Scope, text
-from laminar.plan.select import select, values
+from laminar.plan.scope import text
+from laminar.plan.select import select
 
 
 def lower(query: exp.Expr, relations: Mapping[str, tuple[str, ...]], typer: Typer) -> Lowered:
@@ -19,25 +21,27 @@ def lower(query: exp.Expr, relations: Mapping[str, tuple[str, ...]], typer: Type
     columns = {name.lower(): listed for name, listed in relations.items()}
     ctx = Context(columns, spelling, typer)
 
-    def nested(query: exp.Expr, outer: Scope | None, ctes: CommonTables) -> Lowered:
-        return _query(ctx, query, outer, ctes)
+    def nested(query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> Lowered:
+        return _query(ctx, query, domain, ctes)
 
     ctx.query = nested
     return _query(ctx, query, None, {})
 
 
-def _query(ctx: Context, query: exp.Expr, outer: Scope | None, ctes: CommonTables) -> Lowered:
+def _query(ctx: Context, query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> Lowered:
     ctes = _with(query, ctes)
     match query:
         case exp.Subquery() | exp.SetOperation() if _is_cut(query):
+            if domain is not None:
+                raise NoRule(Reason.CORRELATION, text(query))
             return _cut(ctx, query, ctes)
         case exp.Subquery():
-            return _query(ctx, query.this, outer, ctes)
+            return _query(ctx, query.this, domain, ctes)
         case exp.Select():
-            return select(ctx, query, outer, ctes)
+            return select(ctx, query, domain, ctes)
         case exp.SetOperation():
-            return _set_operation(ctx, query, ctes)
-        case exp.Values():
+            return _set_operation(ctx, query, domain, ctes)
+        case exp.Values() if domain is None:
             return values(ctx, query)
         case _:
             raise NoRule(Reason.UNKNOWN_CLAUSE, text(query))
@@ -78,14 +82,17 @@ def _cut(ctx: Context, query: exp.Expr, ctes: CommonTables) -> Lowered:
     return ctx.query(around, None, ctes)
 
 
-def _set_operation(ctx: Context, query: exp.SetOperation, ctes: CommonTables) -> Lowered:
+def _set_operation(
+    ctx: Context, query: exp.SetOperation, domain: Domain | None, ctes: CommonTables
+) -> Lowered:
+    """Combine two queries; the columns of a domain are compared like the others."""
     if any(query.args.get(each) for each in ("by_name", "side")):
         raise NoRule(Reason.UNKNOWN_CLAUSE, "BY NAME in a set operation")
-    left = ctx.query(query.left, None, ctes)
-    right = ctx.query(query.right, None, ctes)
+    left = ctx.query(query.left, domain, ctes)
+    right = ctx.query(query.right, domain, ctes)
     keep_copies = query.args.get("distinct") is False
     if isinstance(query, exp.Union):
-        columns = tuple(ctx.fresh() for _ in left.names)
+        columns = tuple(ctx.fresh() for _ in left.node.columns)
         both: Node = _widened(ctx, UnionAll((left.node, right.node), columns))
         node = both if keep_copies else Aggregate(both, columns, ())
         return Lowered(node, left.names)

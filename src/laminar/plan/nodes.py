@@ -125,6 +125,7 @@ class Anti:
     right: Node
     left_keys: tuple[str, ...]
     right_keys: tuple[str, ...]
+    operators: tuple[str, ...]  # `=` or `<=>` for each pair of keys
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -163,16 +164,25 @@ class AggCall:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One row per key, or exactly one row when there are no keys."""
+    """One row per key, or exactly one row when there are no keys.
+
+    One that covers a domain has a row for each of its values, as if it had no keys.
+    """
 
     input: Node
     keys: tuple[str, ...]
     calls: tuple[AggCall, ...]
+    covers_domain: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the output columns."""
         return (*self.keys, *(call.name for call in self.calls))
+
+    @property
+    def total(self) -> bool:
+        """Whether a row is there whatever the input holds."""
+        return self.covers_domain or not self.keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +201,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    """The first `limit` rows after `offset` in an order; all columns break ties."""
+    """The first `limit` rows (None: all) after `offset` in an order; all columns break ties."""
 
     input: Node
     order: tuple[str, ...]
-    limit: int
+    limit: int | None
     offset: int = 0
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -29,13 +30,31 @@ class Binding:
         )
 
 
+class Outside(Protocol):
+    """Columns of the queries around a SELECT that its own plan carries along."""
+
+    def lookup(self, column: exp.Column) -> exp.Expr | None:
+        """Resolve a column that the SELECT itself does not know."""
+        ...
+
+
 @dataclass(slots=True)
 class Scope:
-    """The bindings of one SELECT, inside those of the query around it."""
+    """The bindings of one SELECT, inside those of the query around it.
+
+    After GROUP BY a name stands for a key: `grouped` puts keys and calls in place of what they
+    are written as.
+    """
 
     parent: Scope | None = None
     bindings: list[Binding] = field(default_factory=list)
     merged: dict[str, str] = field(default_factory=dict)  # columns that USING made one
+    outside: Outside | None = None
+    grouped: Callable[[exp.Expr], exp.Expr] | None = None
+
+    def after_grouping(self, rewrite: Callable[[exp.Expr], exp.Expr]) -> Scope:
+        """Return the scope of what follows GROUP BY."""
+        return replace(self, grouped=rewrite)
 
     def levels(self) -> Iterator[Scope]:
         """Yield this scope and those around it, innermost first."""
@@ -55,6 +74,12 @@ class Scope:
 
     def lookup(self, column: exp.Column) -> tuple[exp.Expr, Scope] | None:
         """Resolve a column, or a field path that starts at one; say in which scope it lives."""
+        found = self._lookup(column)
+        if found is not None and self.grouped is not None and found[1] is self:
+            return self.grouped(found[0]), self
+        return found
+
+    def _lookup(self, column: exp.Column) -> tuple[exp.Expr, Scope] | None:
         if column.meta.get(_UNIQUE):
             return column, self
         parts = [part.name.lower() for part in column.parts]
@@ -68,13 +93,18 @@ class Scope:
                     for part in column.parts[used:]:
                         resolved = exp.Dot(this=resolved, expression=part.copy())
                     return resolved, scope
+            carried = scope.outside.lookup(column) if scope.outside is not None else None
+            if carried is not None:
+                return carried, scope
         return None
 
-    def resolve(self, expression: exp.Expr) -> exp.Expr:
+    def resolve(self, expression: exp.Expr, *, through: bool = False) -> exp.Expr:
         """Return a copy in which every column is a unique one.
 
-        Raises NoRule for a name from an outer query or a nested query: both need rewriting first.
+        Raises NoRule for a nested query, which needs rewriting first, and for a name from the
+        query around this one, unless it may look `through` to that.
         """
+        allowed = (self, self.parent) if through else (self,)
 
         def one(node: exp.Expr) -> exp.Expr:
             if is_query(node):
@@ -82,14 +112,15 @@ class Scope:
             _refuse_names(node)
             if not isinstance(node, exp.Column):
                 return node
-            found = self.lookup(node)
+            found = self._lookup(node)
             if found is None:
                 raise NoRule(Reason.UNRESOLVED_NAME, node.sql("spark"))
-            if found[1] is not self:
+            if not any(found[1] is scope for scope in allowed):
                 raise NoRule(Reason.CORRELATION, node.sql("spark"))
             return found[0]
 
-        return expression.copy().transform(one)
+        resolved = expand_stars(expression.copy(), self).transform(one)
+        return resolved if self.grouped is None else self.grouped(resolved)
 
     def is_local(self, expression: exp.Expr) -> bool:
         """Whether every column of the expression is bound in this very scope."""
@@ -144,6 +175,32 @@ def unique(name: str) -> exp.Column:
     column = exp.column(name)
     column.meta[_UNIQUE] = True
     return column
+
+
+def expand_stars(expression: exp.Expr, scope: Scope) -> exp.Expr:
+    """Write out `*` and `t.*` in a list of arguments, such as STRUCT(*)."""
+    for star in list(expression.find_all(exp.Star)):
+        dotted = star.parent if isinstance(star.parent, exp.Column) else None
+        place = dotted or star
+        owner = place.parent
+        if owner is None or place.arg_key != "expressions":
+            continue  # COUNT(*), or one that is refused later
+        left_out = {each.name.lower() for each in star.args.get("except_") or []}
+        items: list[exp.Expr] = []
+        for name, column in scope.star(dotted.table.lower() if dotted else None):
+            if name.lower() not in left_out:
+                items.append(_argument(owner, name, column))
+        given = owner.expressions
+        at = next(number for number, each in enumerate(given) if each is place)
+        owner.set("expressions", [*given[:at], *items, *given[at + 1 :]])
+    return expression
+
+
+def _argument(owner: exp.Expr, name: str, column: str) -> exp.Expr:
+    """Return a column as an argument; a struct's fields are called like the columns."""
+    if isinstance(owner, exp.Struct):
+        return exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=unique(column))
+    return unique(column)
 
 
 def _refuse_names(node: exp.Expr) -> None:

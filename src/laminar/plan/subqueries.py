@@ -1,16 +1,19 @@
-"""Nested queries in conditions and expressions, turned into joins.
+"""Nested queries in conditions, turned into joins.
 
-A nested query that reads columns of the query around it must do so through equalities; those
-become join keys. Whatever does not fit raises NoRule, and the view is recomputed in full.
+EXISTS is a semi join, IN one that compares values too, their negations are anti joins. The simple
+form, SELECT ... FROM ... WHERE, is taken apart: what its WHERE says about outer columns becomes the
+join condition. Any other form is planned for the domain of the outer columns it reads
+(`plan/domain.py`). Where a truth value is needed, not a filter, see `plan/marks.py`.
 """
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from laminar.plan.aggregation import aggregate_units, has_aggregates
+from laminar.plan.calls import has_aggregates
 from laminar.plan.context import CommonTables, Context
-from laminar.plan.joins import inner_join, semi_join, where
+from laminar.plan.domain import nested
+from laminar.plan.joins import KeyedCondition, Pair, keyed_join, only, semi_join, where
 from laminar.plan.nodes import AggCall, Aggregate, Filter, Join, Node, Project
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Scope, conjuncts, is_query, text, unique
@@ -25,44 +28,44 @@ def apply_condition(
     ctx: Context, node: Node, scope: Scope, ctes: CommonTables, condition: exp.Expr
 ) -> Node:
     """Filter by one conjunct that holds a nested query."""
-    negated = False
-    while isinstance(condition, exp.Not | exp.Paren):
-        negated ^= isinstance(condition, exp.Not)
-        condition = condition.this
-    if isinstance(condition, exp.Exists) and is_query(condition):
-        return _exists(ctx, node, scope, ctes, condition.this, negated)
-    if isinstance(condition, exp.In) and condition.args.get("query") is not None:
-        return _in(ctx, node, scope, ctes, condition, negated)
+    from laminar.plan.marks import attach, push_not  # the two recurse into each other
+
+    pushed = push_not(condition)
+    if len(conjuncts(pushed)) > 1:  # NOT (a OR b)
+        for each in conjuncts(pushed):
+            if has_subquery(each):
+                node = apply_condition(ctx, node, scope, ctes, each)
+            else:
+                node = where(node, [scope.resolve(each)])
+        return node
+    negated = isinstance(pushed, exp.Not)
+    inner = pushed.this if negated else pushed
+    if isinstance(inner, exp.Exists) and is_query(inner):
+        return _exists(ctx, node, scope, ctes, inner.this, negated)
+    if isinstance(inner, exp.In) and inner.args.get("query") is not None:
+        tested = inner.this
+        if not has_subquery(tested):
+            return _in(ctx, node, scope, ctes, inner, negated)
     wanted = node.columns
-    node, replaced = replace_scalars(ctx, node, scope, ctes, condition)
-    resolved = scope.resolve(replaced)
-    kept = where(node, [exp.not_(resolved) if negated else resolved])
-    return Project(kept, tuple((column, column) for column in wanted))
+    node, replaced = attach(ctx, node, scope, ctes, pushed)
+    return only(where(node, [scope.resolve(replaced)]), wanted)
 
 
-def _plain_select(query: exp.Expr) -> exp.Select:
-    """Unwrap a nested query that is a simple SELECT ... FROM ... WHERE."""
-    while isinstance(query, exp.Subquery) and not query.args.get("with_"):
-        query = query.this
-    extras = ("group", "having", "limit", "offset", "distinct", "with_", "qualify")
-    simple = isinstance(query, exp.Select) and query.args.get("from_") is not None
-    if not simple or any(query.args.get(each) for each in extras):
-        raise NoRule(Reason.CORRELATION, text(query))
-    assert isinstance(query, exp.Select)
-    return query
+class Inner:
+    """A correlated query in its simple form: FROM, its own conditions, and the join condition.
 
+    Raises NoRule if it has another form, or reads outer columns anywhere but in its WHERE.
+    """
 
-class _Inner:
-    """The FROM and WHERE of a correlated query, its correlations taken out as key pairs."""
+    def __init__(self, ctx: Context, query: exp.Expr, outer: Scope, ctes: CommonTables) -> None:
+        from laminar.plan.from_clause import from_clause  # the two recurse into each other
 
-    def __init__(self, ctx: Context, select: exp.Select, outer: Scope, ctes: CommonTables) -> None:
-        from laminar.plan.select import from_clause  # the two recurse into each other
-
+        self.select = _plain_select(query)
         self.scope = Scope(parent=outer)
-        self.node = from_clause(ctx, select, self.scope, ctes)
-        self.pairs: list[tuple[str, str]] = []
+        self.node = from_clause(ctx, self.select, self.scope, ctes)
+        self.conditions: list[exp.Expr] = []
         local: list[exp.Expr] = []
-        clause = select.args.get("where")
+        clause = self.select.args.get("where")
         for each in conjuncts(clause.this if clause else None):
             if has_subquery(each):
                 if self.scope.reaches_out(each):
@@ -71,72 +74,111 @@ class _Inner:
             elif self.scope.is_local(each):
                 local.append(self.scope.resolve(each))
             else:
-                self.pairs.append(self._pair(outer, each))
+                self.conditions.append(self._correlation(each))
         self.node = where(self.node, local)
 
-    def _pair(self, outer: Scope, condition: exp.Expr) -> tuple[str, str]:
-        if isinstance(condition, exp.EQ):
-            for ours, theirs in (
-                (condition.left, condition.right),
-                (condition.right, condition.left),
-            ):
-                if self.scope.is_local(ours) and self.scope.is_outer(theirs):
-                    return text(outer.resolve(theirs)), text(self.scope.resolve(ours))
-        raise NoRule(Reason.CORRELATION, text(condition))
+    def _correlation(self, condition: exp.Expr) -> exp.Expr:
+        resolved = self.scope.resolve(condition, through=True)
+        if self.scope.parent is not None and self.scope.parent.grouped is not None:
+            return self.scope.parent.grouped(resolved)
+        return resolved
+
+    def items(self) -> list[exp.Expr]:
+        """Return the select list over the query's own columns."""
+        return [self.scope.resolve(each.unalias()) for each in self.select.expressions]
+
+    def pairs(self, outer: Node) -> list[Pair] | None:
+        """Return the join condition as pairs of keys, if that is all it is."""
+        parts = KeyedCondition.of(outer, self.node, self.conditions)
+        return None if parts.mixed else parts.keys()
 
 
-def _correlated(ctx: Context, query: exp.Expr, ctes: CommonTables) -> bool:
-    """Whether a nested query reads columns of the query around it."""
+def _plain_select(query: exp.Expr) -> exp.Select:
+    """Unwrap a nested query that is a simple SELECT ... FROM ... WHERE."""
+    extras = ("group", "having", "limit", "offset", "distinct", "with_", "qualify")
+    while isinstance(query, exp.Subquery) and not any(query.args.get(each) for each in extras):
+        query = query.this
+    simple = isinstance(query, exp.Select) and query.args.get("from_") is not None
+    if not simple or any(query.args.get(each) for each in extras):
+        raise NoRule(Reason.CORRELATION, text(query))
+    assert isinstance(query, exp.Select)
+    return query
+
+
+def simple_form(
+    ctx: Context, query: exp.Expr, outer: Scope, ctes: CommonTables, *, rows: bool
+) -> Inner | None:
+    """Take a nested query apart if it is simple; `rows`: and does not aggregate."""
     try:
-        ctx.query(query, None, ctes)
+        inner = Inner(ctx, query, outer, ctes)
     except NoRule as problem:
-        if problem.reason is Reason.UNRESOLVED_NAME:
-            return True
+        if problem.reason in (Reason.CORRELATION, Reason.UNRESOLVED_NAME):
+            return None
         raise
-    return False
+    return None if rows and has_aggregates(inner.select.expressions) else inner
 
 
 def _exists(
     ctx: Context, node: Node, scope: Scope, ctes: CommonTables, query: exp.Expr, negated: bool
 ) -> Node:
-    select = _plain_select(query)
-    if has_aggregates(select.expressions):
-        raise NoRule(Reason.CORRELATION, text(query))
-    inner = _Inner(ctx, select, scope, ctes)
+    inner = simple_form(ctx, query, scope, ctes, rows=True)
+    if inner is not None:
+        kind = "LEFT ANTI" if negated else "LEFT SEMI"
+        return keyed_join(ctx, node, inner.node, inner.conditions, kind)
+    found = nested(ctx, query, node, scope, ctes)
     # Without a correlation the key is a constant: the set is empty or has one member.
-    return semi_join(ctx, node, inner.node, inner.pairs or [("1", "1")], anti=negated)
+    pairs = found.pairs() or [Pair("1", "1")]
+    return semi_join(ctx, node, found.node, pairs, anti=negated)
 
 
 def _in(
     ctx: Context, node: Node, scope: Scope, ctes: CommonTables, condition: exp.In, negated: bool
 ) -> Node:
-    query = condition.args["query"]
     tested = condition.this
     sides = list(tested.expressions) if isinstance(tested, exp.Tuple) else [tested]
-    outer = [text(scope.resolve(each)) for each in sides]
-    if not _correlated(ctx, query, ctes):
-        inner = ctx.query(query, None, ctes).node
-        pairs = list(zip(outer, inner.columns, strict=True))
-        if negated:
-            return _not_in(ctx, node, inner, pairs)
-        return semi_join(ctx, node, inner, pairs, anti=False)
-    if negated:
-        raise NoRule(Reason.CORRELATION, "NOT IN with a correlated query; use NOT EXISTS")
-    select = _plain_select(query)
-    found = _Inner(ctx, select, scope, ctes)
-    items = [each.unalias() for each in select.expressions]
-    pairs = [
-        (ours, text(found.scope.resolve(theirs))) for ours, theirs in zip(outer, items, strict=True)
+    outer = [scope.resolve(each) for each in sides]
+    kind = "LEFT ANTI" if negated else "LEFT SEMI"
+    inner = simple_form(ctx, condition.args["query"], scope, ctes, rows=True)
+    if inner is not None and inner.conditions and _selects_own(inner):
+        rows, items = ctx.extend(inner.node, [text(each) for each in inner.items()])
+        equal = equalities(outer, list(items))
+        conditions = [*inner.conditions, *([maybe(equal)] if negated else equal)]
+        return keyed_join(ctx, node, rows, conditions, kind)
+    found = nested(ctx, condition.args["query"], node, scope, ctes)
+    equal = equalities(outer, list(found.own))
+    if negated and found.domain is None and len(outer) == 1:
+        return _not_in(ctx, node, found.node, text(outer[0]))
+    keys = [
+        exp.NullSafeEQ(this=unique(pair.left), expression=unique(pair.right))
+        for pair in found.pairs()
     ]
-    return semi_join(ctx, node, found.node, pairs + found.pairs, anti=False)
+    conditions = [*keys, *([maybe(equal)] if negated else equal)]
+    return keyed_join(ctx, node, found.node, conditions, kind)
 
 
-def _not_in(ctx: Context, node: Node, inner: Node, pairs: list[tuple[str, str]]) -> Node:
-    """X NOT IN B: true if B is empty, or x is not NULL, not in B, and B holds no NULL."""
-    if len(pairs) != 1:
-        raise NoRule(Reason.CORRELATION, "NOT IN over several columns; use NOT EXISTS")
-    tested, member = pairs[0]
-    rows, nulls, empty, spoiled = (ctx.fresh() for _ in range(4))
+def _selects_own(inner: Inner) -> bool:
+    return all(inner.scope.is_local(each) for each in inner.select.expressions)
+
+
+def equalities(tested: list[exp.Expr], columns: list[str]) -> list[exp.Expr]:
+    """Compare what IN tests with the columns of its query."""
+    pairs = zip(tested, columns, strict=True)
+    return [exp.EQ(this=each.copy(), expression=unique(column)) for each, column in pairs]
+
+
+def maybe(conditions: list[exp.Expr]) -> exp.Expr:
+    """True if the conditions hold or may hold: NOT IN is false of both."""
+    whole = exp.and_(*(each.copy() for each in conditions))
+    return exp.Coalesce(this=whole, expressions=[exp.true()])
+
+
+def answers(ctx: Context, inner: Node) -> tuple[Aggregate, str, str]:
+    """Return a set of one row that says whether a plan has no rows, and whether it has a NULL.
+
+    It changes only when one of the two answers does, not with every row.
+    """
+    member = inner.columns[0]
+    rows, nulls, empty, spoiled, has_null = (ctx.fresh() for _ in range(5))
     counts = Aggregate(
         Project(inner, ((member, member), (f"{member} IS NULL", nulls))),
         (),
@@ -145,145 +187,16 @@ def _not_in(ctx: Context, node: Node, inner: Node, pairs: list[tuple[str, str]])
             AggCall(spoiled, "count_if", (nulls,), f"COUNT_IF({nulls})"),
         ),
     )
-    # A set of one row: it changes only when one of the two answers does, not with every count.
-    has_null = ctx.fresh()
-    answers = Aggregate(
-        Project(counts, ((f"{rows} = 0", empty), (f"{spoiled} > 0", has_null))),
-        (empty, has_null),
-        (),
-    )
+    both = Project(counts, ((f"{rows} = 0", empty), (f"{spoiled} > 0", has_null)))
+    return Aggregate(both, (empty, has_null), ()), empty, has_null
+
+
+def _not_in(ctx: Context, node: Node, inner: Node, tested: str) -> Node:
+    """X NOT IN B: true if B is empty, or x is not NULL, not in B, and B holds no NULL."""
+    said, empty, has_null = answers(ctx, inner)
     wanted = node.columns
     asked = Filter(
-        Join((node, answers), ()), f"{empty} OR (NOT {has_null} AND ({tested}) IS NOT NULL)"
+        Join((node, said), ()), f"{empty} OR (NOT {has_null} AND ({tested}) IS NOT NULL)"
     )
-    allowed = Project(asked, tuple((column, column) for column in wanted))
-    return semi_join(ctx, allowed, inner, pairs, anti=True)
-
-
-def replace_scalars(
-    ctx: Context, node: Node, scope: Scope, ctes: CommonTables, expression: exp.Expr
-) -> tuple[Node, exp.Expr]:
-    """Join each scalar subquery of an expression to the plan and put a column in its place."""
-    expression = expression.copy()
-    for query in list(expression.find_all(exp.Subquery)):
-        if query.find_ancestor(exp.Query) is not None:
-            continue  # part of a nested query that is lowered as a whole
-        node, column = _scalar(ctx, node, scope, ctes, query)
-        replacement = unique(column)
-        if query is expression:
-            expression = replacement
-        else:
-            query.replace(replacement)
-    return node, expression
-
-
-def lift_scalars(
-    ctx: Context, ctes: CommonTables, expression: exp.Expr, single: list[Node]
-) -> exp.Expr:
-    """Put columns in place of the scalar subqueries beside aggregate calls.
-
-    Each is a plan of one row; those are collected, to be joined to the groups.
-    """
-    expression = expression.copy()
-    for query in list(expression.find_all(exp.Subquery)):
-        if query.find_ancestor(exp.Query) is not None:
-            continue
-        if query.find_ancestor(exp.AggFunc) is not None or _correlated(ctx, query, ctes):
-            raise NoRule(Reason.SUBQUERY_POSITION, text(query))
-        inner = ctx.query(query, None, ctes).node
-        if not _one_row(inner):
-            raise NoRule(Reason.SCALAR_CARDINALITY, text(query))
-        single.append(inner)
-        replacement = unique(inner.columns[0])
-        if query is expression:
-            expression = replacement
-        else:
-            query.replace(replacement)
-    return expression
-
-
-def _scalar(
-    ctx: Context, node: Node, scope: Scope, ctes: CommonTables, query: exp.Subquery
-) -> tuple[Node, str]:
-    if not _correlated(ctx, query, ctes):
-        inner = ctx.query(query, None, ctes).node
-        if not _one_row(inner):
-            raise NoRule(Reason.SCALAR_CARDINALITY, text(query))
-        return inner_join(node, inner, []), inner.columns[0]
-    select = _plain_select(query)
-    item = select.expressions[0].unalias()
-    if len(select.expressions) != 1 or not has_aggregates([item]):
-        raise NoRule(Reason.SCALAR_CARDINALITY, text(query))
-    return _correlated_aggregate(ctx, node, scope, ctes, select, item)
-
-
-def _one_row(node: Node) -> bool:
-    """Whether a plan always yields exactly one row."""
-    while isinstance(node, Project):
-        node = node.input
-    return isinstance(node, Aggregate) and not node.keys
-
-
-_NULL_OF_NOTHING = frozenset(
-    [
-        "SUM",
-        "AVG",
-        "STDDEV",
-        "STDDEV_SAMP",
-        "STDDEV_POP",
-        "VARIANCE",
-        "VAR_SAMP",
-        "VAR_POP",
-        "VARIANCE_POP",
-        "CORR",
-        "COVAR_POP",
-        "COVAR_SAMP",
-        "PERCENTILE",
-        "MEDIAN",
-    ]
-)
-
-
-def _is_count_of_nothing(call: AggCall) -> bool:
-    """Whether a call yields 0 of no rows; other calls must yield NULL of them."""
-    name = call.sql.split("(")[0].strip().upper()
-    if call.function in ("count", "count_star", "count_if") or name == "COUNT":
-        return True
-    if call.function == "other" and name not in _NULL_OF_NOTHING:
-        raise NoRule(Reason.CORRELATION, f"{name} of no rows is not known to be NULL")
-    return False
-
-
-def _correlated_aggregate(
-    ctx: Context,
-    node: Node,
-    scope: Scope,
-    ctes: CommonTables,
-    select: exp.Select,
-    item: exp.Expr,
-) -> tuple[Node, str]:
-    """(SELECT agg FROM b WHERE b.k = a.k): group b by k, left join, zero counts where absent."""
-    from laminar.plan.joins import keyed_join
-
-    inner = _Inner(ctx, select, scope, ctes)
-    if not inner.pairs:
-        raise NoRule(Reason.CORRELATION, text(select))
-    units = aggregate_units(ctx, inner.scope, [item])
-    grouped = units.aggregate(ctx, inner.node, [pair[1] for pair in inner.pairs])
-    wide, outer_keys = ctx.extend(node, [pair[0] for pair in inner.pairs])
-    equal = [
-        exp.EQ(this=exp.column(ours), expression=exp.column(theirs))
-        for ours, theirs in zip(outer_keys, grouped.keys, strict=True)
-    ]
-    joined = keyed_join(ctx, wide, grouped, list(equal), "LEFT")
-    counts = {call.name for call in grouped.calls if _is_count_of_nothing(call)}
-
-    def absent_is_zero(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.Column) and part.name in counts:
-            return exp.Coalesce(this=part.copy(), expressions=[exp.Literal.number(0)])
-        return part
-
-    value = units.rewrite(inner.scope.resolve(item)).transform(absent_is_zero)
-    name = ctx.fresh()
-    kept = tuple((column, column) for column in node.columns)
-    return Project(joined, (*kept, (text(value), name))), name
+    pairs = [Pair(tested, inner.columns[0])]
+    return semi_join(ctx, only(asked, wanted), inner, pairs, anti=True)

@@ -1,0 +1,93 @@
+"""GROUP BY: keys by name, position or alias, and the sets of ROLLUP, CUBE and GROUPING SETS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+from sqlglot import exp
+
+from laminar.plan.calls import has_aggregates
+from laminar.plan.scope import Scope, text
+
+Sets = list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKeys:
+    """Resolves the keys of one SELECT; `names` and `items` are its output columns."""
+
+    scope: Scope
+    names: list[str]
+    items: list[exp.Expr]
+
+    def of(self, group: exp.Group | None) -> tuple[list[str], Sets | None]:
+        """Return all keys, and the sets to group by if there is more than one."""
+        if group is None:
+            return [], None
+        if group.args.get("all"):
+            keys = [each for each in self.items if not has_aggregates([each])]
+            return [text(self.scope.resolve(each)) for each in keys], None
+        listed = list(group.expressions)
+        for kind in ("rollup", "cube", "grouping_sets"):
+            for trailing in group.args.get(kind) or []:
+                if trailing.expressions:  # GROUP BY a, b GROUPING SETS (...): the sets say it all
+                    return [self._key(each) for each in listed], self._sets(trailing)
+                listed = [type(trailing)(expressions=listed)]  # GROUP BY a, b WITH ROLLUP
+        return self._combined(listed)
+
+    def _combined(self, listed: list[exp.Expr]) -> tuple[list[str], Sets | None]:
+        """Every plain key is in every set; several lists of sets are multiplied."""
+        plain: list[str] = []
+        factors: list[Sets] = []
+        for each in listed:
+            if isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets):
+                factors.append(self._sets(each))
+            else:
+                plain.append(self._key(each))
+        if not factors:
+            return plain, None
+        sets = [plain]
+        for factor in factors:
+            sets = [[*left, *right] for left in sets for right in factor]
+        keys: dict[str, None] = dict.fromkeys(plain)
+        for factor in factors:
+            longest = max(factor, key=len)
+            keys.update(dict.fromkeys(longest))
+            keys.update(dict.fromkeys(key for part in factor for key in part))
+        return list(keys), sets
+
+    def _sets(self, node: exp.Expr) -> Sets:
+        def members(part: exp.Expr) -> list[str]:
+            inner = part.expressions if isinstance(part, exp.Tuple) else [part]
+            inner = [each.this if isinstance(each, exp.Paren) else each for each in inner]
+            return [self._key(each) for each in inner]
+
+        if isinstance(node, exp.GroupingSets):
+            sets: Sets = []
+            for part in node.expressions:
+                if isinstance(part, exp.Rollup | exp.Cube):
+                    sets += self._sets(part)
+                else:
+                    sets.append(members(part))
+            return sets
+        parts = [members(part) for part in node.expressions]
+        if isinstance(node, exp.Rollup):
+            chosen = [parts[:length] for length in range(len(parts), -1, -1)]
+        else:
+            chosen = [
+                list(some)
+                for length in range(len(parts), -1, -1)
+                for some in combinations(parts, length)
+            ]
+        return [[key for part in some for key in part] for some in chosen]
+
+    def _key(self, key: exp.Expr) -> str:
+        """Resolve a grouping key: a position, a column, or the alias of an output column."""
+        if isinstance(key, exp.Literal) and not key.is_string:
+            return text(self.scope.resolve(self.items[int(key.this) - 1]))
+        if isinstance(key, exp.Column) and not key.table and self.scope.lookup(key) is None:
+            lowered = [name.lower() for name in self.names]
+            if key.name.lower() in lowered:
+                return text(self.scope.resolve(self.items[lowered.index(key.name.lower())]))
+        return text(self.scope.resolve(key))

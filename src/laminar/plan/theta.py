@@ -1,0 +1,54 @@
+"""Who has a partner, when the condition is no equality.
+
+    partnered(A, B, θ) = distinct π_a (distinct π_a(A) ⋈_θ B)        a: the columns of A in θ
+
+Both projections are sets of values, kept as counts, so a change of A or B moves only the values
+whose count of partners becomes or stops being zero. A's rows are then compared with the set by
+equality, NULL with NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from laminar.plan.context import Context
+from laminar.plan.nodes import Aggregate, Join, Node, Predicate, Project
+from laminar.plan.scope import reads, text, unique
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The distinct values of some columns of a plan, under names of their own."""
+
+    node: Aggregate
+    names: Mapping[str, str]  # column of the plan -> its name here
+
+    def rename(self, expression: exp.Expr) -> exp.Expr:
+        """Let a resolved expression read the values instead of the plan's columns."""
+
+        def one(part: exp.Expr) -> exp.Expr:
+            if isinstance(part, exp.Column) and part.name in self.names and not part.table:
+                return unique(self.names[part.name])
+            return part
+
+        return expression.copy().transform(one)
+
+
+def values_of(ctx: Context, node: Node, columns: tuple[str, ...]) -> Values:
+    """Return the distinct values of some columns of a plan."""
+    names = {column: ctx.fresh() for column in columns}
+    rows = Project(node, tuple(names.items()))
+    return Values(Aggregate(rows, rows.columns, ()), names)
+
+
+def partnered(ctx: Context, kept: Node, other: Node, conditions: list[exp.Expr]) -> Values:
+    """Return the values of `kept` (in the columns the conditions read) that have a partner."""
+    used = frozenset[str]().union(*(reads(each) for each in conditions))
+    asked = values_of(ctx, kept, tuple(column for column in kept.columns if column in used))
+    renamed = [asked.rename(each) for each in conditions]
+    tests = tuple(Predicate(text(each), reads(each)) for each in renamed)
+    found = values_of(ctx, Join((asked.node, other), tests), asked.node.columns)
+    return Values(found.node, {column: found.names[asked.names[column]] for column in asked.names})
