@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -18,11 +17,11 @@ from laminar.result import Result
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
 from laminar.runtime.programs import attach
+from laminar.runtime.reading import Reader
 from laminar.runtime.report import EpochReport
-from laminar.runtime.spark import own_session, start_spark, suit
+from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
-from laminar.runtime.views import SPARK_FAILS, explain_refusal
-from laminar.sql import Query, parse_script, parse_statement, relations_of, rewrite_windows
+from laminar.sql import Query, parse_script, parse_statement
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -64,12 +63,13 @@ class Database:
         self.path = _folder(path)
         self.engine = Engine(self.path, session)
         self._reading = own_session(session, 2)
-        self._read_store = SegmentStore(self.path, self._reading)
-        self._read_lock = threading.Lock()
+        self._reader = Reader(self.engine, self._reading, SegmentStore(self.path, self._reading))
         self._callbacks: list[Callable[[EpochReport], object]] = []
         self._closed = False
-        self._dml = Dml(self.engine, self._reading, self._read_store, self._read_lock)
-        self._statements = Statements(self.engine, self._dml, self._query, self._listing)
+        self._dml = Dml(self.engine, self._reader)
+        self._statements = Statements(
+            self.engine, self._dml, self._reader, self._query, self._listing, self.step
+        )
 
     # Statements
 
@@ -105,21 +105,10 @@ class Database:
         return found
 
     def _query(self, query: str, as_of_epoch: int | None = None) -> Result:
-        text = rewrite_windows(query)
-        catalog = self.engine.catalog
-        names = [catalog.resolve(each) for each in relations_of(text)]
-        shapes = {name.lower(): catalog.shape(name) for name in names}
-        with self._read_lock:
-            epoch, faces = self.engine.faces_at(self._reading, self._read_store, as_of_epoch, names)
-            suit(self._reading, changed=faces.held_rows(names), held=0)
-            for name in names:
-                faces.content(name).createOrReplaceTempView(f"`{name}`")
-            try:
-                return Result(self._reading.sql(text), epoch, shapes)
-            except SPARK_FAILS as error:
-                raise explain_refusal(error, shapes) from None
+        found = self._reader.query(query, as_of_epoch)
+        return Result(found.frame, found.epoch, found.shapes)
 
-    def _listing(self, columns: list[str], rows: list[tuple[str, ...]]) -> Result:
+    def _listing(self, columns: list[str], rows: Sequence[tuple[str, ...]]) -> Result:
         """Return rows that the engine itself knows as a result."""
         data = {
             name: pa.array([row[at] for row in rows], pa.string())
@@ -203,10 +192,6 @@ class Database:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _transposed(rows: list[tuple[str, ...]], columns: list[str]) -> list[list[str]]:
-    return [[row[place] for row in rows] for place in range(len(columns))]
 
 
 def _folder(path: str | Path | None) -> Path:

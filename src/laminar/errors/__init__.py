@@ -30,7 +30,13 @@ from laminar.errors.dag import (
     RecoveryFailed,
     SchemaMismatch,
 )
-from laminar.errors.data import DataError, RowDoesNotMatch, RowNotFound
+from laminar.errors.data import (
+    DataError,
+    DuplicateKey,
+    MergeConflict,
+    RowDoesNotMatch,
+    RowNotFound,
+)
 from laminar.errors.environment import JavaUnavailable
 from laminar.errors.mv import (
     DuplicateName,
@@ -44,7 +50,9 @@ from laminar.errors.mv import (
 from laminar.errors.session import DatabaseClosed
 from laminar.errors.sql import (
     AmbiguousColumns,
+    BadSetting,
     BadViewOption,
+    DependentRefused,
     InvalidQuery,
     NonDeterministic,
     NotIncremental,
@@ -54,6 +62,7 @@ from laminar.errors.sql import (
     SqlSyntaxError,
     UnknownColumn,
     UnknownRelation,
+    UnknownSetting,
 )
 from laminar.errors.store import (
     EpochExists,
@@ -70,6 +79,7 @@ __all__ = [
     "AmbiguousColumns",
     "BackpressureFull",
     "BadOption",
+    "BadSetting",
     "BadViewOption",
     "CheckpointTimeout",
     "ConnectorError",
@@ -77,8 +87,10 @@ __all__ = [
     "DagError",
     "DataError",
     "DatabaseClosed",
+    "DependentRefused",
     "DisconnectedNode",
     "DuplicateEdge",
+    "DuplicateKey",
     "DuplicateName",
     "DuplicateNode",
     "EpochExists",
@@ -93,6 +105,7 @@ __all__ = [
     "JavaUnavailable",
     "LaminarError",
     "ManifestCorrupt",
+    "MergeConflict",
     "MissingOption",
     "MvCycleDetected",
     "MvError",
@@ -122,6 +135,7 @@ __all__ = [
     "UnknownConnector",
     "UnknownOption",
     "UnknownRelation",
+    "UnknownSetting",
     "UnsupportedFormat",
     "ViewNotFound",
     "did_you_mean",

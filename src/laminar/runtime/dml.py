@@ -27,18 +27,21 @@ from laminar.errors import (
 )
 from laminar.model.trace import WEIGHT
 from laminar.runtime.definitions import TableDefinition
+from laminar.runtime.keys import clashes, last_of_each, refuse_clash, refuse_twice, replacement
+from laminar.runtime.merging import COUNTED, TARGET, merge_query, refuse_conflict
+from laminar.runtime.reading import Reader, quote_all
 from laminar.runtime.rows import to_arrow
 from laminar.runtime.views import SPARK_FAILS, explain_refusal
-from laminar.sql import relations_of
-from laminar.store import SegmentStore
+from laminar.sql import Merge
 from laminar.store.collect import collect
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from laminar.runtime.engine import Engine
 
 _COMMITTED, _PENDING, _UNWANTED = "__committed_rows", "__pending_rows", "__unwanted_rows"
+_NEW = "__new_rows"
 
 _EACH_OF_PAIR = "SELECT __row.* FROM (SELECT EXPLODE(__pair) AS __row FROM ({}))"
 
@@ -46,13 +49,12 @@ _EACH_OF_PAIR = "SELECT __row.* FROM (SELECT EXPLODE(__pair) AS __row FROM ({}))
 class Dml:
     """Changes to tables."""
 
-    def __init__(
-        self, engine: Engine, session: SparkSession, store: SegmentStore, lock: threading.Lock
-    ) -> None:
+    def __init__(self, engine: Engine, reader: Reader) -> None:
         self._engine = engine
-        self._session = session
-        self._store = store
-        self._lock = lock
+        self._reader = reader
+        self._session = reader.session
+        self._store = reader.store
+        self._lock = reader.lock
         # From looking at the rows until the change is pending: two deletions of one row must
         # not both find it.
         self._changing = threading.RLock()
@@ -61,7 +63,7 @@ class Dml:
     def insert(self, table: str, rows: Any) -> int:
         """Add rows."""
         definition = self._table(table)
-        return self._push(definition, self._arrow(definition, rows), 1)
+        return self._add(definition, self._arrow(definition, rows))
 
     def delete(self, table: str, rows: Any) -> int:
         """Take back one copy of each row."""
@@ -92,7 +94,35 @@ class Dml:
         except SPARK_FAILS as error:
             raise explain_refusal(error, {}) from None
         _refuse_nulls(definition, data)
-        return self._push(definition, data, 1)
+        return self._add(definition, data)
+
+    def _add(self, definition: TableDefinition, data: pa.Table) -> int:
+        """Make new rows pending; with a primary key, an old row goes or the new one is refused."""
+        if not definition.primary_key or not data.num_rows:
+            return self._push(definition, data, 1)
+        with self._changing:
+            if definition.upserts:
+                delta = self._replacing(definition, last_of_each(definition, data))
+                self._append(definition, delta)
+                return int(data.num_rows)
+            refuse_twice(definition, data)
+            self._refuse_clash(definition, _weighted(data, 1))
+            return self._push(definition, data, 1)
+
+    def _replacing(self, definition: TableDefinition, data: pa.Table) -> pa.Table:
+        with self._lock:
+            self._session.createDataFrame(data).createOrReplaceTempView(_NEW)
+            sql = replacement(definition, self._weighted(definition), f"SELECT * FROM {_NEW}")
+            return _collected(self._session.sql(sql))
+
+    def _refuse_clash(self, definition: TableDefinition, delta: pa.Table) -> None:
+        """Refuse a weighted change after which a key would have two rows."""
+        if not definition.primary_key or not delta.num_rows:
+            return
+        with self._lock:
+            self._session.createDataFrame(delta).createOrReplaceTempView(_NEW)
+            sql = clashes(definition, self._weighted(definition), f"SELECT * FROM {_NEW}")
+            refuse_clash(definition, _collected(self._session.sql(sql)))
 
     def delete_where(self, table: str, condition: str | None) -> int:
         """Take back all rows that meet a condition."""
@@ -117,8 +147,34 @@ class Dml:
         query = f"SELECT {pairs} FROM {_matching(definition.name, condition)}"
         with self._changing:
             both = self._current(definition, query, then=_EACH_OF_PAIR)
-            _refuse_nulls(definition, both.filter(pc.greater(both.column(WEIGHT), 0)))
-            return self._append(definition, both) // 2
+            return self._change(definition, both) // 2
+
+    def merge(self, statement: Merge) -> int:
+        """Change a table by the rows of a query; return how many rows were changed."""
+        definition = self._table(statement.table)
+        with self._changing:
+            found = self._current(
+                definition,
+                merge_query(statement, definition, self._source_columns(statement)),
+                then=_EACH_OF_PAIR,
+                weighted=TARGET,
+            )
+            refuse_conflict(definition, found)
+            taken = int(pc.sum(found.column(COUNTED)).as_py() or 0)
+            self._change(definition, found.drop_columns([COUNTED]))
+            return taken
+
+    def _source_columns(self, statement: Merge) -> tuple[str, ...]:
+        """Return the columns of what is merged in, for the forms with a star."""
+        if not any(clause.is_star for clause in statement.clauses):
+            return ()
+        return tuple(self._reader.query(f"SELECT * FROM {statement.source}").frame.columns)
+
+    def _change(self, definition: TableDefinition, delta: pa.Table) -> int:
+        """Make a weighted change pending that keeps what the table declares."""
+        _refuse_nulls(definition, delta.filter(pc.greater(delta.column(WEIGHT), 0)))
+        self._refuse_clash(definition, delta)
+        return self._append(definition, delta)
 
     def _table(self, name: str) -> TableDefinition:
         found = self._engine.catalog.definitions[self._engine.catalog.resolve(name)]
@@ -157,8 +213,7 @@ class Dml:
         return self._schemas[key]
 
     def _push(self, definition: TableDefinition, data: pa.Table, weight: int) -> int:
-        weights = pa.array([weight], pa.int64()).take(pa.array([0] * data.num_rows, pa.int32()))
-        return self._append(definition, data.append_column(WEIGHT, weights))
+        return self._append(definition, _weighted(data, weight))
 
     def _append(self, definition: TableDefinition, data: pa.Table) -> int:
         """Make weighted rows pending; all batches of a table have one and the same schema."""
@@ -184,25 +239,33 @@ class Dml:
             parts.append(f"SELECT * FROM {_PENDING}")
         return " UNION ALL ".join(parts)
 
-    def _current(self, definition: TableDefinition, query: str, then: str = "{}") -> pa.Table:
-        """Run a query in which the table's name stands for its rows with all that is pending."""
-        catalog = self._engine.catalog
-        try:
-            names = {catalog.resolve(each) for each in relations_of(query)}
-        except SqlSyntaxError as error:
-            # Its place is one in our own text, not in the user's.
-            raise SqlSyntaxError(error.message, hint=error.hint) from None
-        shapes = {name.lower(): catalog.shape(name) for name in names}
+    def _current(
+        self, definition: TableDefinition, query: str, then: str = "{}", weighted: str = ""
+    ) -> pa.Table:
+        """Run a query in which the table's name stands for its rows with all that is pending.
+
+        Args:
+            definition: the table.
+            query: reads the table under its own name.
+            then: what the query is put into, once its names are known.
+            weighted: a name for the table's distinct rows with their weights.
+        """
         with self._lock:
-            _, faces = self._engine.faces_at(self._session, self._store)
-            for name in names - {definition.name}:
-                faces.content(name).createOrReplaceTempView(quote(name))
-            rows = bag(self._weighted(definition), definition.shape.columns, positive=False)
             try:
-                self._session.sql(rows).createOrReplaceTempView(quote(definition.name))
-                return _collected(self._session.sql(then.format(query)))
+                bound = self._reader.bind(query, skip=(definition.name, weighted))
+            except SqlSyntaxError as error:
+                # Its place is one in our own text, not in the user's.
+                raise SqlSyntaxError(error.message, hint=error.hint) from None
+            names, current = definition.shape.columns, self._weighted(definition)
+            try:
+                rows = bag(current, names, positive=False)
+                self._session.sql(rows).createOrReplaceTempView(quote_all(definition.name))
+                if weighted:
+                    distinct = self._session.sql(consolidate(current, names))
+                    distinct.createOrReplaceTempView(weighted)
+                return _collected(self._session.sql(then.format(bound.text)))
             except SPARK_FAILS as error:
-                raise explain_refusal(error, shapes) from None
+                raise explain_refusal(error, bound.shapes) from None
 
     def _require_present(self, definition: TableDefinition, data: pa.Table) -> None:
         """Refuse a deletion of rows that are not there, or not that often."""
@@ -230,6 +293,11 @@ def _matching(table: str, condition: str | None) -> str:
     # alias called WHERE with a column called flag.
     name = quote(table)
     return f"{name} AS {name} WHERE (\n{condition}\n)" if condition else name
+
+
+def _weighted(data: pa.Table, weight: int) -> pa.Table:
+    weights = pa.array([weight], pa.int64()).take(pa.array([0] * data.num_rows, pa.int32()))
+    return data.append_column(WEIGHT, weights)
 
 
 def _comparable(definition: TableDefinition) -> Iterable[str]:

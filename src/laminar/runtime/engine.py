@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors import SourceSpec, create_source
+from laminar.connectors.sink import AT_LEAST_ONCE
 from laminar.connectors.source import Source, close
 from laminar.delta.program import Program, Recomputed
 from laminar.errors import (
@@ -18,7 +21,7 @@ from laminar.errors import (
     HasDependents,
     OperatorNotFound,
 )
-from laminar.model.trace import Manifest, Trace
+from laminar.model.trace import Manifest, Segment, Trace
 from laminar.mv import MvState
 from laminar.runtime.catalog import Catalog
 from laminar.runtime.compactor import Compactor
@@ -34,15 +37,19 @@ from laminar.runtime.executor import DagExecutor, Delta, named_error
 from laminar.runtime.faces import Faces, Moment, moments_of
 from laminar.runtime.filling import Filler
 from laminar.runtime.ingest import Ingest, Prefetch, Range, pending_ranges
+from laminar.runtime.keys import Upserts
 from laminar.runtime.maintain import Maintainer
 from laminar.runtime.operators import restore, snapshots
 from laminar.runtime.programs import OBJECT, Sink, applied
+from laminar.runtime.publishing import Publisher, SinkDefinition
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport
+from laminar.runtime.settings import Settings
 from laminar.runtime.spark import own_session, partitions, suit
 from laminar.runtime.timeline import Timeline
 from laminar.runtime.typer import SparkTyper
 from laminar.runtime.views import first_sentence
+from laminar.runtime.visible import Visible
 from laminar.store import PendingLog, SegmentStore, discard
 
 if TYPE_CHECKING:
@@ -67,13 +74,19 @@ class Engine:
         self.executor: DagExecutor | None = None
         self.operators: dict[str, Any] = {}
         self.sinks: list[Sink] = []
+        self.publisher = Publisher(self)
         self._sizes: dict[str, int] = {}  # partial rows that each aggregate made last
+        self.settings = Settings(self.manifest.state.get("settings"))
+        self.held_since: dict[str, int] = dict(self.manifest.state.get("held", {}))
         self.pending = PendingLog(root, _committed(self.manifest))
         self._reader = Ingest(self._work, self.store, self.pending, self.sources)
         self._prefetch = Prefetch(self._reader)
         self._compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
+        self._upserts = Upserts(self._work, self.store)
         self._filler = Filler(self._work, self.store, self._run_full)
+        self._apply_settings()
         self._reopen()
+        self.visible = Visible(self.manifest, self.catalog)
         self.pending.keep_only(self._tables())
 
     @property
@@ -94,6 +107,7 @@ class Engine:
                 self.catalog.add_view(definition, self.catalog.compile(definition))
         for name in self.manifest.state.get("paused", ()):
             self.catalog.registry.set_state(name, MvState.PAUSED)
+        self.publisher.load(self.manifest.state.get("sinks", ()))
         self._plan_storage()
 
     # Definitions
@@ -114,32 +128,50 @@ class Engine:
 
     def create_view(self, definition: ViewDefinition) -> None:
         """Define a view and fill it from what its inputs hold now, at the current epoch."""
-        with self._lock:
-            program = self.catalog.compile(definition)
-            self.catalog.add_view(definition, program)
-            try:
-                traces = self._filled(program, self.manifest.traces)
-            except Exception as error:
-                self.catalog.remove(definition.name)
-                self._plan_storage()
-                raise named_error(definition.name, error) from error
-            self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+        with self.changing():
+            self.catalog.refuse_duplicate(definition.name)
+            self.catalog.add_view(definition, self.catalog.compile(definition))
+            self.fill_and_commit((definition.name,), self.manifest.traces)
 
     def create_operator(self, definition: OperatorDefinition, operator: Any) -> None:
         """Define a view that a Python operator maintains, and fill it."""
-        with self._lock:
+        with self.changing():
             self.catalog.refuse_duplicate(definition.name)
             program = Program(definition.name, (applied(definition, operator),))
             self.operators[definition.name] = operator
             self.catalog.add_view(definition, program)
             try:
-                traces = self._filled(program, self.manifest.traces)
-            except Exception as error:
-                self.catalog.remove(definition.name)
+                self.fill_and_commit((definition.name,), self.manifest.traces)
+            except Exception:
                 del self.operators[definition.name]
-                self._plan_storage()
-                raise named_error(definition.name, error) from error
-            self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+                raise
+
+    @contextmanager
+    def changing(self, *affected: str) -> Iterator[None]:
+        """Work on a copy of the definitions; a failure leaves those that readers see.
+
+        Args:
+            affected: views whose columns may change on the way.
+        """
+        with self._lock:
+            before = self.catalog
+            self.catalog = before.copy()
+            try:
+                yield
+            except BaseException:
+                self.catalog = before
+                before.declare(affected)
+                self._forget_executor()
+                raise
+
+    def fill_and_commit(self, names: Iterable[str], traces: Mapping[str, Trace]) -> None:
+        """Compute views that have no rows yet, in order, and commit them all at once."""
+        for name in names:
+            try:
+                traces = self._filled(self.catalog.programs[name], traces)
+            except Exception as error:
+                raise named_error(name, error) from error
+        self._commit(self.manifest.epoch, traces, self.manifest.offsets)
 
     def attach_operator(self, name: str, operator: Any) -> None:
         """Give a defined operator view its operator again, with the state it last had."""
@@ -158,10 +190,40 @@ class Engine:
         """Send the delta of a relation somewhere after each epoch."""
         with self._lock:
             self.sinks = [each for each in self.sinks if each.name != sink.name] + [sink]
-            finished = self.catalog.relations.finished
+            self._tap()
+
+    def _tap(self) -> None:
+        """Store what sinks want to see the changes of."""
+        finished = self.catalog.relations.finished
+        self._plan_storage()
+        traces = self._finished(finished, self.manifest.traces)
+        self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+
+    def create_sink(self, definition: SinkDefinition) -> SinkDefinition:
+        """Define a sink and hand it all rows that its relation has now."""
+        with self.changing():
+            definition = replace(definition, from_epoch=self.manifest.epoch)
+            connector = self.publisher.build(definition)
+            promise = str(getattr(connector, "promise", AT_LEAST_ONCE))
+            definition = replace(definition, promise=promise)
+            self.publisher.add(definition, connector)
+            try:
+                self._tap()
+                self.publisher.catch_up()
+            except BaseException:
+                self.publisher.remove(definition.name)
+                self._plan_storage()
+                self._commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
+                raise
+            return definition
+
+    def drop_sink(self, name: str) -> None:
+        """Forget a sink."""
+        with self._lock:
+            self.publisher.remove(name)
             self._plan_storage()
-            traces = self._finished(finished, self.manifest.traces)
-            self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+            self._commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
+            self.publisher.forget_cursors()
 
     def empty(self, name: str) -> DataFrame:
         """Return a frame with a relation's columns and no rows."""
@@ -170,7 +232,7 @@ class Engine:
     def _filled(self, program: Program, traces: Mapping[str, Trace]) -> Mapping[str, Trace]:
         """Return the traces with a new view's; what it reads may have to store more from now on."""
         finished = self.catalog.relations.finished
-        self._plan_storage()
+        self._plan_storage(traces)
         rows = sum(trace.rows for trace in traces.values())
         for session in (self._work, self._full):
             suit(session, changed=rows, held=0)
@@ -188,9 +250,12 @@ class Engine:
         """Drop a relation and, if asked, all that reads it."""
         with self._lock:
             dependents = self.catalog.registry.all_dependents(name)
-            if dependents and not cascade:
-                raise HasDependents(name, dependents)
+            sinks = self.publisher.of((*dependents, name))
+            if (dependents or sinks) and not cascade:
+                raise HasDependents(name, (*dependents, *sinks))
             dropped = (*reversed(dependents), name)
+            for each in sinks:
+                self.publisher.remove(each)
             for each in dropped:
                 self.catalog.remove(each)
                 source = self.sources.pop(each, None)
@@ -202,6 +267,7 @@ class Engine:
             offsets = {k: v for k, v in self.manifest.offsets.items() if k not in dropped}
             self._commit(self.manifest.epoch, traces, offsets)
             self.pending.keep_only(self._tables())
+            self.publisher.forget_cursors()
             return dropped
 
     # Pausing
@@ -259,17 +325,43 @@ class Engine:
                 raise named_error(name, error) from error
             self._commit(self.manifest.epoch, traces, self.manifest.offsets)
 
-    def _plan_storage(self) -> None:
-        stored = frozenset(name for name, trace in self.manifest.traces.items() if trace.segments)
+    def _plan_storage(self, traces: Mapping[str, Trace] | None = None) -> None:
+        held = self.manifest.traces if traces is None else traces
+        stored = frozenset(name for name, trace in held.items() if trace.segments)
         fused = frozenset(self.manifest.state.get("fused", ()))
         self.catalog.relations = self.catalog.plan(
             stored=stored,
             keep_fused=fused if stored else frozenset(),
-            tapped=frozenset(each.relation for each in self.sinks),
+            tapped=frozenset(each.relation for each in self.sinks) | self.publisher.tapped(),
         )
+        self._forget_executor()
+
+    def _forget_executor(self) -> None:
         if self.executor is not None:
             self.executor.close()
             self.executor = None
+
+    # Settings
+
+    def change_settings(self, settings: Settings) -> None:
+        """Use other settings from now on, and remember them."""
+        with self.changing():
+            before, self.settings = self.settings, settings
+            try:
+                self._apply_settings()
+                self._forget_executor()
+                self._commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
+            except BaseException:
+                self.settings = before
+                self._apply_settings()
+                raise
+
+    def _apply_settings(self) -> None:
+        self.catalog.limit_fan_out(self.settings.number("max_fan_out"))
+        self._timeline.retained = self.settings.number("retained_epochs")
+        self._compactor.fanout = self.settings.number("compaction_fanout")
+        for store in (self.store, self._full_store):
+            store.collect_limit = self.settings.number("collect_limit_rows")
 
     # Epochs
 
@@ -277,6 +369,7 @@ class Engine:
         """Run one epoch over all that is pending; None if nothing is."""
         with self._lock:
             self._require_attached()
+            self.publisher.catch_up()
             tables = self._tables()
             taken = pending_ranges(
                 tables, self.sources, self.manifest.offsets, self.pending, self._prefetch
@@ -299,6 +392,7 @@ class Engine:
 
     def _epoch(self, taken: list[Range]) -> EpochReport:
         started = time.perf_counter()
+        started_at = datetime.now(UTC)
         epoch = self.manifest.epoch + 1
         traces = self._compactor.adopt(self.manifest.traces)
         moments = moments_of(self.catalog.relations, traces)
@@ -322,14 +416,15 @@ class Engine:
             if moment.delta:
                 traces[name] = Trace(moment.schema, (*moment.before, *moment.delta))
         offsets = {**self.manifest.offsets, **{each.table: each.end for each in taken}}
-        self._commit(epoch, traces, offsets)
+        report = EpochReport(epoch, rows_in, _since(started), task.reports)
+        self._commit(epoch, traces, offsets, report.to_json(started_at))
         for each in taken:
             if each.table not in self.sources:
                 self.pending.drop_through(each.table, each.end)
         self._publish(epoch, faces)
-        self._compactor.submit(self.manifest.traces, self.catalog.relations, epoch)
-        duration = (time.perf_counter() - started) * 1000
-        return EpochReport(epoch, rows_in, duration, task.reports)
+        if self.settings.is_on("compaction"):
+            self._compactor.submit(self.manifest.traces, self.catalog.relations, epoch)
+        return replace(report, duration_ms=_since(started))
 
     def _run_nodes(
         self, ingested: dict[str, Moment], taken: list[Range], epoch: int
@@ -377,6 +472,7 @@ class Engine:
                     sink.write(epoch, faces.consolidated_delta(sink.relation))
                 except Exception as error:
                     raise ConnectorError(sink.name, first_sentence(error)) from error
+        self.publisher.publish(epoch, faces)
 
     def settle(self) -> None:
         """Wait for background work, and compact until nothing is left to compact."""
@@ -403,13 +499,26 @@ class Engine:
             if not done:
                 segment = self._reader.read(each, tables[each.table], epoch)
             if segment is not None:
-                moments[each.table] = replace(moments[each.table], delta=(segment,))
                 rows += segment.rows
+                segment = self._resolved(tables[each.table], segment, moments[each.table], epoch)
+            if segment is not None:
+                moments[each.table] = replace(moments[each.table], delta=(segment,))
         for each in taken:
             if each.table in self.sources:
                 source = self.sources[each.table]
                 self._prefetch.start(tables[each.table], source, each.end, epoch + 1)
         return rows
+
+    def _resolved(
+        self, definition: TableDefinition, delivered: Segment, moment: Moment, epoch: int
+    ) -> Segment | None:
+        """What a connector delivers may replace rows; rows that were pushed are a delta already."""
+        if definition.connector is None or not definition.upserts:
+            return delivered
+        try:
+            return self._upserts.resolve(definition, delivered, moment.before, epoch)
+        finally:
+            discard(self.root, delivered.files)
 
     def _run_full(self, relation: Recomputed, sql: str, faces: Faces) -> DataFrame:
         """Run a user's own query, in a session where tables have the user's names."""
@@ -419,18 +528,32 @@ class Engine:
                 twin.content(name).createOrReplaceTempView(f"`{name}`")
             return twin.run(sql, (relation.shape.name,))
 
-    def _commit(self, epoch: int, traces: Mapping[str, Trace], offsets: Mapping[str, Any]) -> None:
+    def _commit(
+        self,
+        epoch: int,
+        traces: Mapping[str, Trace],
+        offsets: Mapping[str, Any],
+        report: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.held_since = {name: self.held_since.get(name, epoch) for name in self._held()}
+        self._timeline.pinned = self.publisher.pinned(epoch)
         self._timeline.commit(
             epoch,
             traces=traces,
             offsets=offsets,
-            catalog=to_json(self.catalog.definitions),
+            catalog=to_json(self.catalog.in_order()),
             state={
                 "fused": sorted(self.catalog.relations.fused),
                 "paused": sorted(self.paused),
+                "held": self.held_since,
                 "operators": snapshots(self.operators),
+                "settings": self.settings.given,
+                "sinks": self.publisher.to_json(),
+                # A new revision of an epoch is still the epoch that was run.
+                "report": report or self.manifest.state.get("report"),
             },
         )
+        self.visible = Visible(self.manifest, self.catalog)
 
     # Reading
 
@@ -440,29 +563,24 @@ class Engine:
         store: SegmentStore,
         epoch: int | None = None,
         names: Iterable[str] = (),
+        *,
+        visible: Visible | None = None,
     ) -> tuple[int, Faces]:
         """Return all relations as they were at an epoch (by default the newest).
 
         For an older epoch, the named relations and what they read must have been defined alike.
         """
-        manifest, relations = self.manifest, self.catalog.relations
+        visible = visible or self.visible
+        manifest = visible.manifest
         if epoch is not None:
-            registry = self.catalog.registry
-            upstream = {
-                each
-                for name in names
-                if name in self.catalog.programs
-                for each in registry.all_dependencies(name)
-            }
-            manifest = self._timeline.at(epoch, [*names, *sorted(upstream)])
-            # What is stored now may have been fused or unfinished then.
-            relations = replace(
-                relations,
-                fused=frozenset(manifest.state.get("fused", ())),
-                finished=frozenset(manifest.traces),
-            )
+            manifest = self._timeline.at(epoch, visible.upstream(list(names)))
+        relations = visible.relations_at(manifest)
         moments = moments_of(relations, manifest.traces)
         return manifest.epoch, Faces(session, store, relations, moments)
+
+    def history(self) -> list[Manifest]:
+        """Return the epochs that are kept, oldest first."""
+        return self._timeline.kept()
 
     def close(self) -> None:
         """Stop threads and close sources; committed epochs are on disk already."""
@@ -473,9 +591,14 @@ class Engine:
             self._compactor.close()
             for source in self.sources.values():
                 close(source)
+            self.publisher.close()
 
 
 _FULL_LOCK = threading.Lock()
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
 
 
 def _committed(manifest: Manifest) -> dict[str, int]:

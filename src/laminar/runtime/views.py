@@ -26,6 +26,7 @@ from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
 from laminar.plan.reasons import NoRule, Reason
 from laminar.sql import forbidden_functions, relations_of, rewrite_windows
+from laminar.sql.system import system_table
 
 if TYPE_CHECKING:
     from laminar.runtime.typer import SparkTyper
@@ -97,6 +98,9 @@ def _incremental(shape: Shape, sql: str, shapes: Mapping[str, Shape], typer: Spa
 
 def _known(name: str, shapes: Mapping[str, Shape]) -> Shape:
     found = shapes.get(name.lower())
+    if system_table(name) is not None:
+        hint = "a view follows the rows of tables and views; query the system's own relations"
+        raise NotSupported(f'"{name}" in a view', hint)
     if found is None:
         raise UnknownRelation(name, [each.name for each in shapes.values()])
     return found

@@ -176,11 +176,46 @@ class Update(Statement):
     where: str | None = None
 
 
+class MergeKind(StrEnum):
+    """Which rows a clause of MERGE is about; the value is how SQL says it."""
+
+    MATCHED = "MATCHED"
+    NOT_MATCHED = "NOT MATCHED"
+    NOT_MATCHED_BY_SOURCE = "NOT MATCHED BY SOURCE"
+
+
+class MergeAction(StrEnum):
+    """What a clause of MERGE does with a row."""
+
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    INSERT = "INSERT"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClause:
+    """WHEN ... [AND condition] THEN ...; `values` are columns of the target and expressions.
+
+    One with a star takes every column of the target from the source's column of that name.
+    """
+
+    kind: MergeKind
+    action: MergeAction
+    condition: str | None = None
+    values: tuple[tuple[str, str], ...] = ()
+    is_star: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Merge(Statement):
-    """MERGE INTO, recognised by its target; the statement's text is all of it."""
+    """MERGE INTO. The source is text that can follow FROM: a name, or a query in brackets."""
 
     table: str
+    alias: str | None
+    source: str
+    source_alias: str
+    on: str
+    clauses: tuple[MergeClause, ...]
 
 
 @dataclass(frozen=True, slots=True)
