@@ -22,6 +22,7 @@ from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
 from laminar.sql import Query, parse_script, parse_statement
+from laminar.sql.time_travel import Past
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -97,15 +98,17 @@ class Database:
             error = SqlSyntaxError("this is not a query", hint="run other statements with execute")
             raise error.at(query, statement.location.offset)
         if as_of_epoch is not None:
-            if statement.as_of_epoch not in (None, as_of_epoch):
+            if statement.as_of_epoch not in (None, as_of_epoch) or statement.pasts:
                 raise NotSupported("two epochs in one query", "a query reads one of everything")
             statement = replace(statement, as_of_epoch=as_of_epoch)
         found = self.run_statement(statement)
         assert isinstance(found, Result)
         return found
 
-    def _query(self, query: str, as_of_epoch: int | None = None) -> Result:
-        found = self._reader.query(query, as_of_epoch)
+    def _query(
+        self, query: str, as_of_epoch: int | None = None, pasts: Sequence[Past] = ()
+    ) -> Result:
+        found = self._reader.query(query, as_of_epoch, pasts)
         return Result(found.frame, found.epoch, found.shapes)
 
     def _listing(self, columns: list[str], rows: Sequence[tuple[str, ...]]) -> Result:

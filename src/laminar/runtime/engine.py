@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors import SourceSpec, create_source
-from laminar.connectors.sink import AT_LEAST_ONCE
 from laminar.connectors.source import Source, close
 from laminar.delta.program import Program, Recomputed
 from laminar.errors import (
@@ -21,7 +20,7 @@ from laminar.errors import (
     HasDependents,
     OperatorNotFound,
 )
-from laminar.model.trace import Manifest, Segment, Trace
+from laminar.model.trace import Manifest, Trace
 from laminar.mv import MvState
 from laminar.runtime.catalog import Catalog
 from laminar.runtime.compactor import Compactor
@@ -41,7 +40,7 @@ from laminar.runtime.keys import Upserts
 from laminar.runtime.maintain import Maintainer
 from laminar.runtime.operators import restore, snapshots
 from laminar.runtime.programs import OBJECT, Sink, applied
-from laminar.runtime.publishing import Publisher, SinkDefinition
+from laminar.runtime.publishing import Publisher
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport
 from laminar.runtime.settings import Settings
@@ -146,6 +145,11 @@ class Engine:
                 del self.operators[definition.name]
                 raise
 
+    @property
+    def lock(self) -> threading.RLock:
+        """Held by whoever changes definitions or runs an epoch."""
+        return self._lock
+
     @contextmanager
     def changing(self, *affected: str) -> Iterator[None]:
         """Work on a copy of the definitions; a failure leaves those that readers see.
@@ -190,40 +194,14 @@ class Engine:
         """Send the delta of a relation somewhere after each epoch."""
         with self._lock:
             self.sinks = [each for each in self.sinks if each.name != sink.name] + [sink]
-            self._tap()
+            self.tap()
 
-    def _tap(self) -> None:
-        """Store what sinks want to see the changes of."""
+    def tap(self) -> None:
+        """Store, or store no longer, what sinks want to see the changes of."""
         finished = self.catalog.relations.finished
         self._plan_storage()
         traces = self._finished(finished, self.manifest.traces)
         self._commit(self.manifest.epoch, traces, self.manifest.offsets)
-
-    def create_sink(self, definition: SinkDefinition) -> SinkDefinition:
-        """Define a sink and hand it all rows that its relation has now."""
-        with self.changing():
-            definition = replace(definition, from_epoch=self.manifest.epoch)
-            connector = self.publisher.build(definition)
-            promise = str(getattr(connector, "promise", AT_LEAST_ONCE))
-            definition = replace(definition, promise=promise)
-            self.publisher.add(definition, connector)
-            try:
-                self._tap()
-                self.publisher.catch_up()
-            except BaseException:
-                self.publisher.remove(definition.name)
-                self._plan_storage()
-                self._commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
-                raise
-            return definition
-
-    def drop_sink(self, name: str) -> None:
-        """Forget a sink."""
-        with self._lock:
-            self.publisher.remove(name)
-            self._plan_storage()
-            self._commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
-            self.publisher.forget_cursors()
 
     def empty(self, name: str) -> DataFrame:
         """Return a frame with a relation's columns and no rows."""
@@ -324,6 +302,7 @@ class Engine:
                 self.catalog.registry.set_state(name, MvState.PAUSED)
                 raise named_error(name, error) from error
             self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+            self.publisher.catch_up()
 
     def _plan_storage(self, traces: Mapping[str, Trace] | None = None) -> None:
         held = self.manifest.traces if traces is None else traces
@@ -357,11 +336,11 @@ class Engine:
                 raise
 
     def _apply_settings(self) -> None:
-        self.catalog.limit_fan_out(self.settings.number("max_fan_out"))
-        self._timeline.retained = self.settings.number("retained_epochs")
-        self._compactor.fanout = self.settings.number("compaction_fanout")
-        for store in (self.store, self._full_store):
-            store.collect_limit = self.settings.number("collect_limit_rows")
+        number = self.settings.number
+        self.catalog.limit_fan_out(number("max_fan_out"))
+        self._timeline.retained = number("retained_epochs")
+        self._compactor.fanout = number("compaction_fanout")
+        self.store.collect_limit = number("collect_limit_rows")
 
     # Epochs
 
@@ -500,7 +479,8 @@ class Engine:
                 segment = self._reader.read(each, tables[each.table], epoch)
             if segment is not None:
                 rows += segment.rows
-                segment = self._resolved(tables[each.table], segment, moments[each.table], epoch)
+                before = moments[each.table].before
+                segment = self._upserts.resolve(tables[each.table], segment, before, epoch)
             if segment is not None:
                 moments[each.table] = replace(moments[each.table], delta=(segment,))
         for each in taken:
@@ -508,17 +488,6 @@ class Engine:
                 source = self.sources[each.table]
                 self._prefetch.start(tables[each.table], source, each.end, epoch + 1)
         return rows
-
-    def _resolved(
-        self, definition: TableDefinition, delivered: Segment, moment: Moment, epoch: int
-    ) -> Segment | None:
-        """What a connector delivers may replace rows; rows that were pushed are a delta already."""
-        if definition.connector is None or not definition.upserts:
-            return delivered
-        try:
-            return self._upserts.resolve(definition, delivered, moment.before, epoch)
-        finally:
-            discard(self.root, delivered.files)
 
     def _run_full(self, relation: Recomputed, sql: str, faces: Faces) -> DataFrame:
         """Run a user's own query, in a session where tables have the user's names."""

@@ -20,7 +20,7 @@ from laminar.delta.change import columns, consolidate, quote
 from laminar.errors import DuplicateKey, NotSupported, SourceReadFailed
 from laminar.model.trace import WEIGHT, Segment
 from laminar.runtime.views import SPARK_FAILS, first_sentence
-from laminar.store import SegmentStore
+from laminar.store import SegmentStore, discard
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -105,7 +105,12 @@ class Upserts:
         before: tuple[Segment, ...],
         epoch: int,
     ) -> Segment | None:
-        """Store the delta that a segment of plain rows stands for."""
+        """Store the delta that delivered rows stand for, in the place of the rows themselves.
+
+        Rows that were pushed are a delta already.
+        """
+        if definition.connector is None or not definition.upserts:
+            return delivered
         schema = f"{definition.shape.ddl}, {WEIGHT} BIGINT"
         self._store.frame(schema, before).createOrReplaceTempView("__keyed_before")
         self._delivered(definition, delivered, schema).createOrReplaceTempView("__keyed_new")
@@ -116,6 +121,8 @@ class Upserts:
             )
         except SPARK_FAILS as error:
             raise SourceReadFailed(definition.name, first_sentence(error)) from error
+        finally:
+            discard(self._store.root, delivered.files)
 
     def _delivered(self, definition: TableDefinition, delivered: Segment, schema: str) -> DataFrame:
         """Return the rows with their place: which file of the segment, and which row of it."""
@@ -148,7 +155,7 @@ def _duplicate(definition: TableDefinition, found: pa.Table) -> DuplicateKey:
     return DuplicateKey(definition.name, keys, [tuple(row.values()) for row in rows])
 
 
-def refuse_clash(definition: TableDefinition, found: pa.Table) -> None:
+def refuse_found(definition: TableDefinition, found: pa.Table) -> None:
     """Raise if the query of `clashes` found a key."""
     if found.num_rows:
         raise _duplicate(definition, found)

@@ -7,17 +7,14 @@ what it reads) is worked out again from the epochs that are kept: the difference
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector, SinkSpec, close_sink, create_sink
-from laminar.delta.change import Version, columns, consolidate
 from laminar.errors import ConnectorError, LaminarError
 from laminar.model.schema import Field, Schema
-from laminar.model.trace import WEIGHT
-from laminar.runtime.spark import own_session
+from laminar.runtime.redo import Redo
 from laminar.runtime.views import first_sentence
-from laminar.store import SegmentStore
 from laminar.store.cursors import CursorStore
 
 if TYPE_CHECKING:
@@ -174,30 +171,26 @@ class Publisher:
             close_sink(connector)
 
 
-class Redo:
-    """Contents of relations at epochs that are over, and the differences between them."""
+def define_sink(engine: Engine, definition: SinkDefinition) -> SinkDefinition:
+    """Define a sink and hand it all rows that its relation has now; if that fails, it is gone."""
+    with engine.lock:
+        definition = replace(definition, from_epoch=engine.manifest.epoch)
+        connector = engine.publisher.build(definition)
+        promise = str(getattr(connector, "promise", AT_LEAST_ONCE))
+        definition = replace(definition, promise=promise)
+        engine.publisher.add(definition, connector)
+        try:
+            engine.tap()
+            engine.publisher.catch_up()
+        except Exception:
+            drop_sink(engine, definition.name)
+            raise
+        return definition
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._session = own_session(engine.spark, 2)
-        self._store = SegmentStore(engine.root, self._session)
 
-    def content(self, name: str, epoch: int) -> DataFrame:
-        """Return all rows at an epoch, with their weights."""
-        self._bind(name, epoch, "__newer")
-        return self._consolidated(name, "SELECT * FROM __newer")
-
-    def difference(self, name: str, older: int, newer: int) -> DataFrame:
-        """Return what changed between two epochs, as one delta."""
-        self._bind(name, older, "__older")
-        self._bind(name, newer, "__newer")
-        listed = columns(self._engine.catalog.shape(name).columns)
-        minus = f"SELECT {listed}, -{WEIGHT} FROM __older"
-        return self._consolidated(name, f"SELECT {listed}, {WEIGHT} FROM __newer UNION ALL {minus}")
-
-    def _bind(self, name: str, epoch: int, view: str) -> None:
-        _, faces = self._engine.faces_at(self._session, self._store, epoch, [name])
-        faces.frame(name, Version.AFTER).createOrReplaceTempView(view)
-
-    def _consolidated(self, name: str, rows: str) -> DataFrame:
-        return self._session.sql(consolidate(rows, self._engine.catalog.shape(name).columns))
+def drop_sink(engine: Engine, name: str) -> None:
+    """Forget a sink; what it has written stays."""
+    with engine.lock:
+        engine.publisher.remove(name)
+        engine.tap()
+        engine.publisher.forget_cursors()

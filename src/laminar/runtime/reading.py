@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from laminar.runtime.views import SPARK_FAILS, explain_refusal
 from laminar.runtime.visible import Visible
 from laminar.sql import relations_of, rewrite_windows
 from laminar.sql.system import SYSTEM, name_system_tables, system_table
+from laminar.sql.time_travel import Past
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ class Bound:
     text: str
     epoch: int
     shapes: Mapping[str, Shape]
-    relations: tuple[str, ...]
 
 
 class Reader:
@@ -53,11 +53,16 @@ class Reader:
         self.store = store
         self.lock = threading.Lock()
 
-    def query(self, query: str, as_of_epoch: int | None = None) -> Answer:
-        """Analyse a query over one consistent epoch of all relations it names."""
+    def query(
+        self, query: str, as_of_epoch: int | None = None, pasts: Sequence[Past] = ()
+    ) -> Answer:
+        """Analyse a query over one consistent epoch of all relations it names.
+
+        In one with `pasts` every relation says its own epoch.
+        """
         text = rewrite_windows(query)
         with self.lock:
-            bound = self.bind(text, as_of_epoch)
+            bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)
             try:
                 return Answer(self.session.sql(bound.text), bound.epoch, bound.shapes)
             except SPARK_FAILS as error:
@@ -83,7 +88,27 @@ class Reader:
             self._system_frame(table, visible, faces).createOrReplaceTempView(quote_all(name))
         shapes = {name.lower(): visible.catalog.shape(name) for name in names}
         shapes |= {f"{SYSTEM}.{table}": TABLES[table].shape for table in bound}
-        return Bound(text, epoch, shapes, tuple(names))
+        return Bound(text, epoch, shapes)
+
+    def _bind_pasts(self, text: str, pasts: Sequence[Past]) -> Bound:
+        """Bind relations at epochs of their own, each under a name that holds both."""
+        visible = self._engine.visible
+        told = {past.bound.lower() for past in pasts}
+        for each in relations_of(text):
+            if each.lower() not in told:
+                hint = "with several epochs, write AS OF EPOCH after each relation"
+                raise NotSupported(f'"{each}" without an epoch', hint)
+        shapes: dict[str, Shape] = {}
+        for past in pasts:
+            if system_table(past.relation) is not None:
+                raise NotSupported(f'"{SYSTEM}" as of an older epoch', "it describes the newest")
+            name = visible.catalog.resolve(past.relation)
+            _, faces = self._engine.faces_at(
+                self.session, self.store, past.epoch, [name], visible=visible
+            )
+            faces.content(name).createOrReplaceTempView(quote_all(past.bound))
+            shapes[name.lower()] = visible.catalog.shape(name)
+        return Bound(text, max(past.epoch for past in pasts), shapes)
 
     def _system_frame(self, name: str, visible: Visible, faces: Faces) -> DataFrame:
         table = TABLES[name]

@@ -17,6 +17,7 @@ from laminar.errors import (
 )
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.relations import partial_trace
+from laminar.sql import relations_of
 from laminar.sql.equality import same_query
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
     definition = replace(definition, name=old.name)
     if _same(old, definition):
         return False
+    if any(name.lower() == old.name.lower() for name in relations_of(definition.query)):
+        raise MvCycleDetected([old.name, old.name])
     registry = engine.catalog.registry
     affected = (old.name, *registry.all_dependents(old.name))
     _refuse_held(engine, affected, "replacing")

@@ -129,11 +129,16 @@ class Showing:
 
     def explain_new(self, definition: ViewDefinition) -> Any:
         """Answer EXPLAIN CREATE MATERIALIZED VIEW."""
-        return self._plan(explain_view(self._catalog.compile(definition), Relations()))
+        try:
+            return self._plan(explain_view(self._catalog.compile(definition), Relations()))
+        finally:
+            # A view of that name, which this one may replace, keeps its columns.
+            self._catalog.declare([name for name in self._catalog.programs
+                                   if name.lower() == definition.name.lower()])  # fmt: skip
 
     def explain_query(self, query: s.Query) -> Any:
         """Answer EXPLAIN SELECT: the epoch, what is read and how that is stored, Spark's plan."""
-        answer = self._reader.query(query.text, query.as_of_epoch)
+        answer = self._reader.query(query.text, query.as_of_epoch, query.pasts)
         lines = [f"epoch: {answer.epoch}", "reads:"]
         for shape in answer.shapes.values():
             lines.append(f"  {shape.name}: {self._stored(shape.name)}")

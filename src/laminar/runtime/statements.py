@@ -16,7 +16,7 @@ from laminar.errors import (
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.keys import refuse_unfit_keys
 from laminar.runtime.places import placed
-from laminar.runtime.publishing import SinkDefinition
+from laminar.runtime.publishing import SinkDefinition, define_sink, drop_sink
 from laminar.runtime.replacing import alter_view, replace_view
 from laminar.runtime.showing import Listing, Showing, find_sink
 from laminar.runtime.view_options import checked, resolve
@@ -71,7 +71,7 @@ class Statements:
             s.Delete: lambda each: dml.delete_where(each.table, each.where),
             s.Update: lambda each: dml.update(each.table, each.assignments, each.where),
             s.Merge: dml.merge,
-            s.Query: lambda each: query(each.text, as_of_epoch=each.as_of_epoch),
+            s.Query: lambda each: query(each.text, each.as_of_epoch, each.pasts),
             s.Explain: self._explain,
             s.Describe: self._showing.describe,
             s.Show: self._showing.show,
@@ -134,8 +134,9 @@ class Statements:
         if connector is None:
             hint = "WITH (connector = 'files', path = '...')"
             raise SqlSyntaxError("a sink needs a connector", hint=hint)
-        made = self._engine.create_sink(
-            SinkDefinition(statement.name, relation, connector, options, sql=statement.text)
+        made = define_sink(
+            self._engine,
+            SinkDefinition(statement.name, relation, connector, options, sql=statement.text),
         )
         return self._listing(["sink", "promise"], [(made.name, made.promise)])
 
@@ -175,7 +176,7 @@ class Statements:
         if statement.kind is s.RelationKind.SINK:
             sink = find_sink(self._engine, statement.name)
             if sink is not None:
-                self._engine.drop_sink(sink)
+                drop_sink(self._engine, sink)
             elif not statement.if_exists:
                 known = [each.name for each in self._engine.publisher.sinks()]
                 raise UnknownRelation(statement.name, known)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
 from laminar.sql.cursor import Cursor
-from laminar.sql.query import refuse_time_travel, starts_query, take_query_head
+from laminar.sql.query import starts_query, take_query_head
 from laminar.sql.statements import Delete, Insert, Update
+from laminar.sql.time_travel import refuse_time_travel
 
 _A_TABLE = "the name of a table"
 _A_COLUMN = "the name of a column"

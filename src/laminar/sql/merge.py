@@ -5,8 +5,9 @@ from __future__ import annotations
 from laminar.errors.sql import NotSupported
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
-from laminar.sql.query import refuse_streams, refuse_time_travel
+from laminar.sql.query import refuse_streams
 from laminar.sql.statements import Merge, MergeAction, MergeClause, MergeKind
+from laminar.sql.time_travel import refuse_time_travel
 from laminar.sql.tokens import Kind
 
 _A_COLUMN = "the name of a column"

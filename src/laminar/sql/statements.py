@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from laminar.model.schema import Field, Schema
 from laminar.sql.location import Location
+from laminar.sql.time_travel import Past
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,10 +221,14 @@ class Merge(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Query(Statement):
-    """A query. Its text is for Spark: AS OF EPOCH is blanked out, so that places stay the same."""
+    """A query. Its text is for Spark, without AS OF EPOCH.
+
+    It reads one epoch of everything, or, in `pasts`, each relation at an epoch of its own.
+    """
 
     text: str = field(kw_only=True)
     as_of_epoch: int | None = None
+    pasts: tuple[Past, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
