@@ -55,6 +55,7 @@ class ViewDefinition:
     schedule: str = "every epoch"
     diamond_consistency: str = "atomic"
     diamond_schedule_policy: str = "fastest"
+    defined_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)

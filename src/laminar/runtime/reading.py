@@ -66,7 +66,8 @@ class Reader:
             try:
                 return Answer(self.session.sql(bound.text), bound.epoch, bound.shapes)
             except SPARK_FAILS as error:
-                raise explain_refusal(error, bound.shapes) from None
+                same = query if bound.text == query else ""
+                raise explain_refusal(error, bound.shapes, same) from None
 
     def bind(self, text: str, as_of_epoch: int | None = None, skip: Collection[str] = ()) -> Bound:
         """Bind what a query names, except for relations that the caller binds itself."""

@@ -89,7 +89,8 @@ def _view(engine: Engine, name: str) -> ViewDefinition:
 
 
 def _same(old: ViewDefinition, new: ViewDefinition) -> bool:
-    return same_query(old.query, new.query) and replace(new, query=old.query, sql=old.sql) == old
+    alike = replace(new, query=old.query, sql=old.sql, defined_at=old.defined_at)
+    return same_query(old.query, new.query) and alike == old
 
 
 def _recompile(catalog: Catalog, replaced: str, name: str) -> None:

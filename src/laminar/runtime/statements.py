@@ -163,7 +163,13 @@ class Statements:
         if statement.late_data_to is not None:
             raise NotSupported("LATE DATA TO", "leave the clause out")
         options = resolve(statement.options, self._engine.settings.text)
-        return ViewDefinition(statement.name, statement.query, sql=statement.text, **options)
+        return ViewDefinition(
+            statement.name,
+            statement.query,
+            sql=statement.text,
+            defined_at=str(statement.location),
+            **options,
+        )
 
     def _alter_view(self, statement: s.AlterView) -> None:
         name = self._view(statement.name)

@@ -19,6 +19,7 @@ from laminar.errors import (
     NonDeterministic,
     NotIncremental,
     NotSupported,
+    SqlError,
     UnknownColumn,
     UnknownRelation,
 )
@@ -56,7 +57,8 @@ def define_view(
     for function, _ in forbidden_functions(sql):
         raise NonDeterministic(function, name)
     reads = tuple(_known(each, shapes).name for each in relations_of(sql))
-    output = analyse(sql, typer, {each.lower(): shapes[each.lower()] for each in reads})
+    known = {each.lower(): shapes[each.lower()] for each in reads}
+    output = analyse(sql, typer, known, query if sql == query else "")
     shape = _shape(name, output)
     typer.declare(shape)
     if policy is RefreshPolicy.FULL:
@@ -123,20 +125,41 @@ def refuse_own_columns(names: Iterable[str]) -> None:
             raise NotSupported(f'the column "{name}"', hint)
 
 
-def analyse(sql: str, typer: SparkTyper, shapes: Mapping[str, Shape]) -> list[tuple[str, str]]:
-    """Let Spark's analyzer check a query; return its columns and types."""
+def analyse(
+    sql: str, typer: SparkTyper, shapes: Mapping[str, Shape], written: str
+) -> list[tuple[str, str]]:
+    """Let Spark's analyzer check a query, as it was written; return its columns and types."""
     try:
         return typer.of_query(sql)
     except PySparkException as error:
-        raise explain_refusal(error, shapes) from None
+        raise explain_refusal(error, shapes, written) from None
 
 
 SPARK_FAILS = (PySparkException, Py4JJavaError)
 """What Spark raises; the second where PySpark does not translate."""
 
 
-def explain_refusal(error: BaseException, shapes: Mapping[str, Shape]) -> LaminarError:
-    """Turn a refusal of Spark's into an error that suggests what to do."""
+def explain_refusal(
+    error: BaseException, shapes: Mapping[str, Shape], text: str = ""
+) -> LaminarError:
+    """Turn a refusal of Spark's into an error that suggests what to do, and points into a text."""
+    found = _refusal(error, shapes)
+    place = _place(error, text)
+    return found if place is None else found.at(text, *place)
+
+
+def _place(error: BaseException, text: str) -> tuple[int, int] | None:
+    """Return where Spark says it is, if that is a place in this very text."""
+    if not text or not isinstance(error, PySparkException):
+        return None
+    for context in error.getQueryContext() or ():
+        start, stop = context.startIndex(), context.stopIndex() + 1
+        if start >= 0 and text[start:stop] and text[start:stop] == context.fragment():
+            return start, stop - start
+    return None
+
+
+def _refusal(error: BaseException, shapes: Mapping[str, Shape]) -> SqlError:
     message = first_sentence(error)
     unresolved = re.search(r"\[UNRESOLVED_COLUMN[^\]]*\].*?name `([^`]+)`(?:\.`([^`]+)`)?", message)
     if unresolved:

@@ -44,6 +44,7 @@ def _views(engine: Engine, visible: Visible) -> Rows:
             list(program.sources()),
             storage_of(program.output, catalog.relations),
             definition.sql or options.query or None,
+            options.defined_at or None,
         )
 
 
@@ -84,7 +85,7 @@ TABLES = (
             "name string, strategy string, reason string, state string, epoch bigint, rows bigint,"
             " staleness bigint, refresh_policy string, schedule string,"
             " diamond_consistency string, diamond_schedule_policy string, group_id int,"
-            " reads array<string>, storage string, definition string"
+            " reads array<string>, storage string, definition string, defined_at string"
         ),
         _views,
     ),
