@@ -111,7 +111,7 @@ class Upserts:
         """
         if definition.connector is None or not definition.upserts:
             return delivered
-        schema = f"{definition.shape.ddl}, {WEIGHT} BIGINT"
+        schema = definition.shape.stored
         self._store.frame(schema, before).createOrReplaceTempView("__keyed_before")
         self._delivered(definition, delivered, schema).createOrReplaceTempView("__keyed_new")
         sql = replacement(definition, "SELECT * FROM __keyed_before", _newest(definition))
