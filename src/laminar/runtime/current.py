@@ -1,6 +1,6 @@
 """A table as a change sees it: committed rows and all that is pending.
 
-While one looks no epoch may commit: it would move rows from the pending to the committed ones.
+Whoever asks holds the engine's lock: an epoch would move rows from the one to the other.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CurrentRows:
             then: what the query is put into, once its names are known.
             weighted: a name for the table's distinct rows with their weights.
         """
-        with self._engine.lock, self._reader.lock:
+        with self._reader.lock:
             try:
                 bound = self._reader.bind(query, skip=(definition.name, weighted))
             except SqlSyntaxError as error:
@@ -68,7 +68,7 @@ class CurrentRows:
     def require_present(self, definition: TableDefinition, data: pa.Table) -> None:
         """Refuse a deletion of rows that are not there, or not that often."""
         names = definition.shape.columns
-        with self._engine.lock, self._reader.lock:
+        with self._reader.lock:
             self._session.createDataFrame(data).createOrReplaceTempView(_UNWANTED)
             wanted = f"SELECT {columns(names)}, -1L AS {WEIGHT} FROM {_UNWANTED}"
             there = f"SELECT {columns(names, 't.')}, t.{WEIGHT} FROM ({self._rows(definition)}) t"
@@ -83,7 +83,7 @@ class CurrentRows:
 
     def replacing(self, definition: TableDefinition, data: pa.Table) -> pa.Table:
         """Return the delta by which new rows, one per key, take the place of old ones."""
-        with self._engine.lock, self._reader.lock:
+        with self._reader.lock:
             self._session.createDataFrame(data).createOrReplaceTempView(_NEW)
             sql = replacement(definition, self._rows(definition), f"SELECT * FROM {_NEW}")
             return collected(self._session.sql(sql))
@@ -92,7 +92,7 @@ class CurrentRows:
         """Refuse a weighted change after which a key would have two rows."""
         if not definition.primary_key or not delta.num_rows:
             return
-        with self._engine.lock, self._reader.lock:
+        with self._reader.lock:
             self._session.createDataFrame(delta).createOrReplaceTempView(_NEW)
             sql = clashes(definition, self._rows(definition), f"SELECT * FROM {_NEW}")
             refuse_found(definition, collected(self._session.sql(sql)))

@@ -9,7 +9,6 @@ at the last epoch.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -42,9 +41,9 @@ class Dml:
         self._engine = engine
         self._reader = reader
         self._current = CurrentRows(engine, reader)
-        # From looking at the rows until the change is pending: two deletions of one row must
-        # not both find it.
-        self._changing = threading.RLock()
+        # Held from looking at the rows until the change is pending: two deletions of one row must
+        # not both find it, nor may an epoch take rows away meanwhile.
+        self._changing = engine.lock
         self._schemas: dict[tuple[Any, ...], pa.Schema] = {}
 
     def insert(self, table: str, rows: Any) -> int:

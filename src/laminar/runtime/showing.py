@@ -16,6 +16,7 @@ from laminar.runtime.relations import Base, Relations
 from laminar.runtime.system import TABLES
 from laminar.runtime.system.topology import groups, schedule_policy
 from laminar.runtime.system.views import state_of
+from laminar.runtime.view_options import OPTIONS
 from laminar.sql import statements as s
 from laminar.sql.system import SYSTEM, system_table
 
@@ -187,7 +188,12 @@ def find_sink(engine: Engine, name: str) -> str | None:
 def _statement_of(name: str, definition: Any) -> str:
     """Write a statement for what was defined in Python."""
     if isinstance(definition, ViewDefinition):
-        return f"CREATE MATERIALIZED VIEW `{name}` AS {definition.query}"
+        chosen = {key: getattr(definition, key) for key in OPTIONS}
+        other = [
+            f"{key} = '{value}'" for key, value in chosen.items() if value != OPTIONS[key].default
+        ]
+        options = f" WITH ({', '.join(other)})" if other else ""
+        return f"CREATE MATERIALIZED VIEW `{name}`{options} AS {definition.query}"
     if isinstance(definition, TableDefinition):
         listed = ", ".join(
             f"`{column}` {kind}{'' if nullable else ' NOT NULL'}"
