@@ -44,7 +44,7 @@ def test_pushed_rows_replace_each_other(db: laminar.Database, spark: SparkSessio
     oracle = Oracle(db, spark)
     live = oracle.tables["s"] = LiveRows()
     chance = random.Random(4)
-    for size in (5, 4, 3):
+    for size in (6, 4):
         for rows in (batch(chance, size), batch(chance, 2)):
             assert db.insert("s", rows) == len(rows)
             upsert(live, rows)
