@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -17,13 +16,13 @@ from laminar.errors import DatabaseClosed, NotSupported, SqlSyntaxError, StoreUn
 from laminar.result import Result
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
-from laminar.runtime.functions import known_functions
 from laminar.runtime.programs import attach
-from laminar.runtime.refusals import SPARK_FAILS, explain_refusal, pointed
+from laminar.runtime.reading import Reader
 from laminar.runtime.report import EpochReport
-from laminar.runtime.spark import own_session, start_spark, suit
+from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
-from laminar.sql import Query, parse_script, parse_statement, relations_of, rewrite_windows
+from laminar.sql import Query, parse_script, parse_statement
+from laminar.sql.time_travel import Past
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -65,12 +64,13 @@ class Database:
         self.path = _folder(path)
         self.engine = Engine(self.path, session)
         self._reading = own_session(session, 2)
-        self._read_store = SegmentStore(self.path, self._reading)
-        self._read_lock = threading.Lock()
+        self._reader = Reader(self.engine, self._reading, SegmentStore(self.path, self._reading))
         self._callbacks: list[Callable[[EpochReport], object]] = []
         self._closed = False
-        self._dml = Dml(self.engine, self._reading, self._read_store, self._read_lock)
-        self._statements = Statements(self.engine, self._dml, self._query, self._listing)
+        self._dml = Dml(self.engine, self._reader)
+        self._statements = Statements(
+            self.engine, self._dml, self._reader, self._query, self._listing, self.step
+        )
 
     # Statements
 
@@ -98,30 +98,20 @@ class Database:
             error = SqlSyntaxError("this is not a query", hint="run other statements with execute")
             raise error.at(query, statement.location.offset)
         if as_of_epoch is not None:
-            if statement.as_of_epoch not in (None, as_of_epoch):
+            if statement.as_of_epoch not in (None, as_of_epoch) or statement.pasts:
                 raise NotSupported("two epochs in one query", "a query reads one of everything")
             statement = replace(statement, as_of_epoch=as_of_epoch)
         found = self.run_statement(statement)
         assert isinstance(found, Result)
         return found
 
-    def _query(self, query: str, as_of_epoch: int | None = None) -> Result:
-        text = rewrite_windows(query)
-        catalog = self.engine.catalog
-        names = [catalog.resolve(each) for each in relations_of(query)]
-        shapes = {name.lower(): catalog.shape(name) for name in names}
-        with self._read_lock:
-            epoch, faces = self.engine.faces_at(self._reading, self._read_store, as_of_epoch, names)
-            suit(self._reading, changed=faces.held_rows(names), held=0)
-            for name in names:
-                faces.content(name).createOrReplaceTempView(f"`{name}`")
-            try:
-                return Result(self._reading.sql(text), epoch, shapes)
-            except SPARK_FAILS as error:
-                found = explain_refusal(error, shapes, lambda: known_functions(self._reading))
-                raise pointed(found, error, query, text) from None
+    def _query(
+        self, query: str, as_of_epoch: int | None = None, pasts: Sequence[Past] = ()
+    ) -> Result:
+        found = self._reader.query(query, as_of_epoch, pasts)
+        return Result(found.frame, found.epoch, found.shapes)
 
-    def _listing(self, columns: list[str], rows: list[tuple[str, ...]]) -> Result:
+    def _listing(self, columns: list[str], rows: Sequence[tuple[str, ...]]) -> Result:
         """Return rows that the engine itself knows as a result."""
         data = {
             name: pa.array([row[at] for row in rows], pa.string())
@@ -205,10 +195,6 @@ class Database:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _transposed(rows: list[tuple[str, ...]], columns: list[str]) -> list[list[str]]:
-    return [[row[place] for row in rows] for place in range(len(columns))]
 
 
 def _folder(path: str | Path | None) -> Path:

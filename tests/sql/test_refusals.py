@@ -131,7 +131,6 @@ BAD: list[tuple[str, str, int, int]] = [
     ("SELECT * FROM v AS OF EPOCH x", SYNTAX, 1, 29),
     ("SELECT * FROM v AS OF EPOCH 1.5", SYNTAX, 1, 29),
     ("SELECT a AS OF EPOCH 5 FROM v", SYNTAX, 1, 10),
-    ("SELECT * FROM a AS OF EPOCH 1, b AS OF EPOCH 2", UNSUPPORTED, 1, 34),
     ("SELECT * FROM STREAM t", UNSUPPORTED, 1, 15),
     ("EXPLAIN", SYNTAX, 1, 8),
     ("EXPLAIN v", SYNTAX, 1, 9),

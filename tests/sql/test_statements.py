@@ -23,6 +23,9 @@ from laminar.sql import (
     Insert,
     Location,
     Merge,
+    MergeAction,
+    MergeClause,
+    MergeKind,
     Pause,
     Query,
     Refresh,
@@ -306,7 +309,44 @@ OTHERS: list[tuple[str, Statement]] = [
             **SOMEWHERE,
         ),
     ),
-    ("MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE", Merge("t", **SOMEWHERE)),
+    (
+        "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE",
+        Merge(
+            "t",
+            None,
+            "s",
+            "s",
+            "t.a = s.a",
+            (MergeClause(MergeKind.MATCHED, MergeAction.DELETE),),
+            **SOMEWHERE,
+        ),
+    ),
+    (
+        "MERGE INTO t AS `a b` USING (SELECT 1 AS x) q ON CASE WHEN q.x = 1 THEN true END"
+        " WHEN MATCHED AND CASE WHEN x THEN y END THEN UPDATE SET `a b`.c = CASE WHEN d THEN 1 END,"
+        " e = f(1, 2) WHEN NOT MATCHED BY TARGET THEN INSERT (c, e) VALUES (1, 'when')"
+        " WHEN NOT MATCHED BY SOURCE THEN DELETE",
+        Merge(
+            "t",
+            "a b",
+            "(SELECT 1 AS x)",
+            "q",
+            "CASE WHEN q.x = 1 THEN true END",
+            (
+                MergeClause(
+                    MergeKind.MATCHED,
+                    MergeAction.UPDATE,
+                    "CASE WHEN x THEN y END",
+                    (("c", "CASE WHEN d THEN 1 END"), ("e", "f(1, 2)")),
+                ),
+                MergeClause(
+                    MergeKind.NOT_MATCHED, MergeAction.INSERT, None, (("c", "1"), ("e", "'when'"))
+                ),
+                MergeClause(MergeKind.NOT_MATCHED_BY_SOURCE, MergeAction.DELETE),
+            ),
+            **SOMEWHERE,
+        ),
+    ),
     ("SELECT 1", query("SELECT 1")),
     ("(SELECT 1)", query("(SELECT 1)")),
     ("VALUES (1)", query("VALUES (1)")),

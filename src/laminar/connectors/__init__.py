@@ -1,6 +1,6 @@
-"""Where rows come from: the source protocol, the connectors by name, and two of them."""
+"""Where rows come from and go to: the protocols, the connectors by name, and some of them."""
 
-from laminar.connectors import datagen, files
+from laminar.connectors import datagen, files, sink_console, sink_files
 from laminar.connectors.datagen import DatagenSource
 from laminar.connectors.files import FilesSource
 from laminar.connectors.options import Options
@@ -10,6 +10,14 @@ from laminar.connectors.registry import (
     create_source,
     register_source,
     source_connectors,
+)
+from laminar.connectors.sink import (
+    SinkConnector,
+    SinkFactory,
+    SinkSpec,
+    create_sink,
+    register_sink,
+    sink_connectors,
 )
 from laminar.connectors.source import (
     ArrowSource,
@@ -24,6 +32,8 @@ from laminar.connectors.source import (
 
 register_source(files.NAME, files.files_source)
 register_source(datagen.NAME, datagen.datagen_source)
+register_sink(sink_files.NAME, sink_files.files_sink)
+register_sink(sink_console.NAME, sink_console.console_sink)
 
 __all__ = [
     "ArrowSource",
@@ -33,13 +43,19 @@ __all__ = [
     "FilesSource",
     "Offset",
     "Options",
+    "SinkConnector",
+    "SinkFactory",
+    "SinkSpec",
     "Source",
     "SourceFactory",
     "SourceSpec",
     "close",
+    "create_sink",
     "create_source",
     "explain_failure",
     "read_arrow",
+    "register_sink",
     "register_source",
+    "sink_connectors",
     "source_connectors",
 ]

@@ -30,7 +30,13 @@ from laminar.errors.dag import (
     RecoveryFailed,
     SchemaMismatch,
 )
-from laminar.errors.data import DataError, RowDoesNotMatch, RowNotFound
+from laminar.errors.data import (
+    DataError,
+    DuplicateKey,
+    MergeConflict,
+    RowDoesNotMatch,
+    RowNotFound,
+)
 from laminar.errors.environment import JavaUnavailable, SparkUnavailable
 from laminar.errors.mv import (
     DuplicateName,
@@ -44,7 +50,9 @@ from laminar.errors.mv import (
 from laminar.errors.session import DatabaseClosed
 from laminar.errors.sql import (
     AmbiguousColumns,
+    BadSetting,
     BadViewOption,
+    DependentRefused,
     InvalidQuery,
     NonDeterministic,
     NotIncremental,
@@ -55,6 +63,7 @@ from laminar.errors.sql import (
     UnknownColumn,
     UnknownFunction,
     UnknownRelation,
+    UnknownSetting,
 )
 from laminar.errors.store import (
     DatabaseNotFound,
@@ -72,6 +81,7 @@ __all__ = [
     "AmbiguousColumns",
     "BackpressureFull",
     "BadOption",
+    "BadSetting",
     "BadViewOption",
     "CheckpointTimeout",
     "ConnectorError",
@@ -80,8 +90,10 @@ __all__ = [
     "DataError",
     "DatabaseClosed",
     "DatabaseNotFound",
+    "DependentRefused",
     "DisconnectedNode",
     "DuplicateEdge",
+    "DuplicateKey",
     "DuplicateName",
     "DuplicateNode",
     "EpochExists",
@@ -96,6 +108,7 @@ __all__ = [
     "JavaUnavailable",
     "LaminarError",
     "ManifestCorrupt",
+    "MergeConflict",
     "MissingOption",
     "MvCycleDetected",
     "MvError",
@@ -127,6 +140,7 @@ __all__ = [
     "UnknownFunction",
     "UnknownOption",
     "UnknownRelation",
+    "UnknownSetting",
     "UnsupportedFormat",
     "ViewNotFound",
     "did_you_mean",

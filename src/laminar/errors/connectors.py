@@ -21,7 +21,7 @@ class UnknownConnector(SourceError):
     """No connector of that name is registered.
 
     Correct the name; the hint holds the nearest one. A connector of your own is made known with
-    `register_source`.
+    `register_source` or `register_sink`.
     """
 
     code: ClassVar[str] = "LMR-8001"

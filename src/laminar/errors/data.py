@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from laminar.errors.base import LaminarError
@@ -70,6 +71,46 @@ class RowNotFound(DataError):
         )
         self.relation = relation
         self.rows = rows
+
+
+class DuplicateKey(DataError):
+    """A table would hold two rows with one primary key.
+
+    Keys are compared with all rows of the table, those that wait for the next epoch included.
+    Nothing was applied. Use UPDATE or MERGE to change a row that is there, or declare a SOURCE
+    with a primary key: there a new row takes the place of the old one.
+    """
+
+    code: ClassVar[str] = "LMR-4003"
+
+    def __init__(self, relation: str, key: Iterable[str], values: object) -> None:
+        self.key: tuple[str, ...] = tuple(key)
+        super().__init__(
+            f'duplicate key in "{relation}": ({", ".join(self.key)})',
+            detail=f"found more than once: {_short(values)}",
+            hint="UPDATE or MERGE changes a row that is there; a SOURCE with a key replaces it",
+        )
+        self.relation = relation
+        self.values = values
+
+
+class MergeConflict(DataError):
+    """MERGE would change one row of the target more than once.
+
+    Several rows of the source match it, so the result would depend on their order. Nothing was
+    applied. Make the source have one row per key, or the condition stricter.
+    """
+
+    code: ClassVar[str] = "LMR-4004"
+
+    def __init__(self, relation: str, row: object) -> None:
+        super().__init__(
+            f'a row of "{relation}" is matched by more than one row of the source',
+            detail=f"the row: {_short(row)}",
+            hint="let the source have one row per key, or make the condition stricter",
+        )
+        self.relation = relation
+        self.row = row
 
 
 def _short(value: object) -> str:

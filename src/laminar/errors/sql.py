@@ -199,6 +199,59 @@ class AmbiguousColumns(SqlError):
         )
 
 
+class UnknownSetting(SqlError):
+    """SET or RESET names a setting that does not exist.
+
+    Correct the name; the hint holds the nearest one. `SELECT * FROM laminar_system.settings` lists
+    them all with what they do.
+    """
+
+    code: ClassVar[str] = "LMR-3011"
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        names = tuple(known)
+        super().__init__(
+            f'unknown setting: "{name}"',
+            detail=f"there are: {', '.join(names)}" if names else "",
+            hint=did_you_mean(name, names),
+        )
+        self.name = name
+        self.suggestion: str | None = nearest(name, names)
+
+
+class BadSetting(SqlError):
+    """A setting cannot have that value.
+
+    The hint says what it takes. The setting keeps the value it had.
+    """
+
+    code: ClassVar[str] = "LMR-3012"
+
+    def __init__(self, name: str, value: str, expected: str) -> None:
+        super().__init__(f'setting "{name}" cannot be {value!r}', hint=f"it takes {expected}")
+        self.name = name
+        self.value = value
+
+
+class DependentRefused(SqlError):
+    """A view was to be replaced, but a view that reads it could not be kept.
+
+    Its query does not fit the new columns, or fails on the new rows. Nothing was changed: both
+    views are what they were. Replace the reader as well, or drop it first.
+    """
+
+    code: ClassVar[str] = "LMR-3013"
+
+    def __init__(self, view: str, dependent: str, reason: str) -> None:
+        super().__init__(
+            f'cannot replace "{view}": "{dependent}" depends on it and would fail',
+            detail=reason,
+            hint=f'drop "{dependent}" first, or keep the columns it reads',
+        )
+        self.name = view
+        self.dependent = dependent
+
+
 class UnknownFunction(SqlError):
     """A query calls a function that does not exist.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from laminar.dag import StreamingDag
@@ -71,9 +73,37 @@ class Catalog:
         self.definitions[definition.name] = definition
         self._dag = None
 
+    def copy(self) -> Catalog:
+        """Return definitions of the same content that can change on their own."""
+        return replace(
+            self,
+            registry=copy.deepcopy(self.registry),
+            definitions=dict(self.definitions),
+            programs=dict(self.programs),
+        )
+
+    def declare(self, views: Iterable[str]) -> None:
+        """Make the columns of views known to the analyzer again."""
+        for name in views:
+            if name in self.programs:
+                for relation in self.programs[name].relations:
+                    self.typer.declare(relation.shape)
+
+    def limit_fan_out(self, limit: int) -> None:
+        """Allow so many readers of one relation; raise if one has more already."""
+        if limit != self.max_fan_out:
+            self.max_fan_out, self._dag = limit, None
+            _ = self.dag
+
+    def in_order(self) -> dict[str, Definition]:
+        """Return the definitions so that each comes after what it reads."""
+        return {
+            name: self.definitions[name]
+            for name in (*self.registry.base_tables(), *self.registry.topo_order())
+        }
+
     def compile(self, definition: ViewDefinition) -> Program:
         """Compile a view without adding it."""
-        self.refuse_duplicate(definition.name)
         return define_view(
             definition.name,
             definition.query,
@@ -97,6 +127,17 @@ class Catalog:
             self.remove(definition.name)
             raise
         self.typer.declare(shape)
+
+    def replace_view(self, definition: ViewDefinition, program: Program) -> None:
+        """Give a view another definition; it keeps its place and its readers."""
+        old = self.registry.view(definition.name)
+        self.registry.replace(
+            replace(old, sql=_text(definition), sources=program.sources(), schema=None)
+        )
+        self.definitions[definition.name] = definition
+        self.programs[definition.name] = program
+        self._dag = None
+        _ = self.dag
 
     def remove(self, name: str) -> None:
         """Forget a definition that nothing reads."""

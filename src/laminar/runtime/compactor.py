@@ -42,6 +42,7 @@ class Compactor:
         self._store = store
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-compact")
         self._running: Future[list[Compacted]] | None = None
+        self.fanout = 8
 
     def submit(self, traces: Mapping[str, Trace], relations: Relations, epoch: int) -> bool:
         """Start compacting what has grown, unless a compaction is running; say whether one is."""
@@ -50,7 +51,7 @@ class Compactor:
         work = [
             (name, trace, group)
             for name, trace in traces.items()
-            for group in plan(trace.segments, fanout=_fanout(trace))
+            for group in plan(trace.segments, fanout=self._fanout(trace))
         ]
         if work:
             self._running = self._pool.submit(self._run, work, relations, epoch)
@@ -115,6 +116,10 @@ class Compactor:
 
         return apply
 
+    def _fanout(self, trace: Trace) -> int:
+        large = sum(segment.rows >= LARGE_ROWS for segment in trace.segments)
+        return self.fanout * (8 if trace.insert_only and large * 2 > len(trace.segments) else 1)
+
     def close(self) -> None:
         """Wait for the running compaction and end the thread."""
         self._pool.shutdown(wait=True)
@@ -124,8 +129,3 @@ def _is_young(group: tuple[Segment, ...]) -> bool:
     """Whether to put segments together without merging their groups: that needs no Spark."""
     rows = sum(segment.rows for segment in group)
     return group[-1].hi - group[0].lo < YOUNG_EPOCHS and rows < LARGE_ROWS
-
-
-def _fanout(trace: Trace) -> int:
-    large = sum(segment.rows >= LARGE_ROWS for segment in trace.segments)
-    return 64 if trace.insert_only and large * 2 > len(trace.segments) else 8

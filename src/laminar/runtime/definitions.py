@@ -20,6 +20,12 @@ class TableDefinition:
     connector: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     sql: str = ""
+    primary_key: tuple[str, ...] = ()
+
+    @property
+    def upserts(self) -> bool:
+        """Whether a row with a known key takes the place of the old one; tables refuse it."""
+        return self.is_source and bool(self.primary_key)
 
     @property
     def shape(self) -> Shape:
@@ -40,12 +46,16 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """A materialized view."""
+    """A materialized view, with the value of every option."""
 
     name: str
     query: str
     refresh_policy: str = "auto"
     sql: str = ""
+    schedule: str = "every epoch"
+    diamond_consistency: str = "atomic"
+    diamond_schedule_policy: str = "fastest"
+    defined_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,38 +9,27 @@ at the last epoch.
 
 from __future__ import annotations
 
-import functools
-import threading
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from laminar.delta.change import Version, bag, columns, consolidate, quote
-from laminar.errors import (
-    InvalidQuery,
-    NotSupported,
-    RowDoesNotMatch,
-    RowNotFound,
-    SqlSyntaxError,
-    UnknownColumn,
-)
+from laminar.delta.change import columns, quote
+from laminar.errors import InvalidQuery, NotSupported, RowDoesNotMatch, UnknownColumn
 from laminar.model.trace import WEIGHT
+from laminar.runtime.current import CurrentRows, collected
 from laminar.runtime.definitions import TableDefinition
-from laminar.runtime.functions import known_functions
+from laminar.runtime.keys import last_of_each, refuse_twice
+from laminar.runtime.merging import COUNTED, TARGET, merge_query, refuse_conflict
+from laminar.runtime.reading import Reader
 from laminar.runtime.refusals import SPARK_FAILS, explain_refusal
 from laminar.runtime.rows import to_arrow
-from laminar.sql import relations_of
-from laminar.store import SegmentStore
-from laminar.store.collect import collect
+from laminar.sql import Merge
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from laminar.runtime.engine import Engine
-
-_COMMITTED, _PENDING, _UNWANTED = "__committed_rows", "__pending_rows", "__unwanted_rows"
 
 _EACH_OF_PAIR = "SELECT __row.* FROM (SELECT EXPLODE(__pair) AS __row FROM ({}))"
 
@@ -48,29 +37,26 @@ _EACH_OF_PAIR = "SELECT __row.* FROM (SELECT EXPLODE(__pair) AS __row FROM ({}))
 class Dml:
     """Changes to tables."""
 
-    def __init__(
-        self, engine: Engine, session: SparkSession, store: SegmentStore, lock: threading.Lock
-    ) -> None:
+    def __init__(self, engine: Engine, reader: Reader) -> None:
         self._engine = engine
-        self._session = session
-        self._store = store
-        self._lock = lock
-        # From looking at the rows until the change is pending: two deletions of one row must
-        # not both find it.
-        self._changing = threading.RLock()
+        self._reader = reader
+        self._current = CurrentRows(engine, reader)
+        # Held from looking at the rows until the change is pending: two deletions of one row must
+        # not both find it, nor may an epoch take rows away meanwhile.
+        self._changing = engine.lock
         self._schemas: dict[tuple[Any, ...], pa.Schema] = {}
 
     def insert(self, table: str, rows: Any) -> int:
         """Add rows."""
         definition = self._table(table)
-        return self._push(definition, self._arrow(definition, rows), 1)
+        return self._add(definition, self._arrow(definition, rows))
 
     def delete(self, table: str, rows: Any) -> int:
         """Take back one copy of each row."""
         definition = self._table(table)
         data = self._arrow(definition, rows)
         with self._changing:
-            self._require_present(definition, data)
+            self._current.require_present(definition, data)
             return self._push(definition, data, -1)
 
     def insert_query(self, table: str, names: tuple[str, ...], frame: DataFrame) -> int:
@@ -90,18 +76,31 @@ class Dml:
             items.append(f"CAST({value} AS {kind}) AS {quote(name)}")
         try:
             given = frame.toDF(*[f"v{place}" for place in range(len(frame.columns))])
-            data = _collected(given.selectExpr(*items))
+            data = collected(given.selectExpr(*items))
         except SPARK_FAILS as error:
             raise explain_refusal(error, {}) from None
         _refuse_nulls(definition, data)
-        return self._push(definition, data, 1)
+        return self._add(definition, data)
+
+    def _add(self, definition: TableDefinition, data: pa.Table) -> int:
+        """Make new rows pending; with a primary key, an old row goes or the new one is refused."""
+        if not definition.primary_key or not data.num_rows:
+            return self._push(definition, data, 1)
+        with self._changing:
+            if definition.upserts:
+                delta = self._current.replacing(definition, last_of_each(definition, data))
+                self._append(definition, delta)
+                return int(data.num_rows)
+            refuse_twice(definition, data)
+            self._current.refuse_clash(definition, _weighted(data, 1))
+            return self._push(definition, data, 1)
 
     def delete_where(self, table: str, condition: str | None) -> int:
         """Take back all rows that meet a condition."""
         definition = self._table(table)
         query = f"SELECT * FROM {_matching(definition.name, condition)}"
         with self._changing:
-            return self._push(definition, self._current(definition, query), -1)
+            return self._push(definition, self._current.run(definition, query), -1)
 
     def update(
         self, table: str, assignments: tuple[tuple[str, str], ...], condition: str | None
@@ -118,9 +117,35 @@ class Dml:
         pairs = f"ARRAY(STRUCT({old}, -1L AS {WEIGHT}), STRUCT({new}, 1L AS {WEIGHT})) AS __pair"
         query = f"SELECT {pairs} FROM {_matching(definition.name, condition)}"
         with self._changing:
-            both = self._current(definition, query, then=_EACH_OF_PAIR)
-            _refuse_nulls(definition, both.filter(pc.greater(both.column(WEIGHT), 0)))
-            return self._append(definition, both) // 2
+            both = self._current.run(definition, query, then=_EACH_OF_PAIR)
+            return self._change(definition, both) // 2
+
+    def merge(self, statement: Merge) -> int:
+        """Change a table by the rows of a query; return how many rows were changed."""
+        definition = self._table(statement.table)
+        with self._changing:
+            found = self._current.run(
+                definition,
+                merge_query(statement, definition, self._source_columns(statement)),
+                then=_EACH_OF_PAIR,
+                weighted=TARGET,
+            )
+            refuse_conflict(definition, found)
+            taken = int(pc.sum(found.column(COUNTED)).as_py() or 0)
+            self._change(definition, found.drop_columns([COUNTED]))
+            return taken
+
+    def _source_columns(self, statement: Merge) -> tuple[str, ...]:
+        """Return the columns of what is merged in, for the forms with a star."""
+        if not any(clause.is_star for clause in statement.clauses):
+            return ()
+        return tuple(self._reader.query(f"SELECT * FROM {statement.source}").frame.columns)
+
+    def _change(self, definition: TableDefinition, delta: pa.Table) -> int:
+        """Make a weighted change pending that keeps what the table declares."""
+        _refuse_nulls(definition, delta.filter(pc.greater(delta.column(WEIGHT), 0)))
+        self._current.refuse_clash(definition, delta)
+        return self._append(definition, delta)
 
     def _table(self, name: str) -> TableDefinition:
         found = self._engine.catalog.definitions[self._engine.catalog.resolve(name)]
@@ -143,7 +168,7 @@ class Dml:
     def _arrow(self, definition: TableDefinition, rows: Any) -> pa.Table:
         if hasattr(rows, "sparkSession"):
             try:
-                rows = _collected(rows)
+                rows = collected(rows)
             except SPARK_FAILS as error:
                 raise explain_refusal(error, {}) from None
         return to_arrow(rows, self._schema(definition), definition.name)
@@ -151,7 +176,7 @@ class Dml:
     def _schema(self, definition: TableDefinition) -> pa.Schema:
         key = (definition.name, definition.columns)
         if key not in self._schemas:
-            found = _collected(self._store.frame(definition.shape.ddl, ()))
+            found = collected(self._reader.store.frame(definition.shape.ddl, ()))
             nullable = {name: null for name, _, null in definition.columns}
             self._schemas[key] = pa.schema(
                 [pa.field(f.name, f.type, nullable[f.name]) for f in found.schema]
@@ -159,8 +184,7 @@ class Dml:
         return self._schemas[key]
 
     def _push(self, definition: TableDefinition, data: pa.Table, weight: int) -> int:
-        weights = pa.array([weight], pa.int64()).take(pa.array([0] * data.num_rows, pa.int32()))
-        return self._append(definition, data.append_column(WEIGHT, weights))
+        return self._append(definition, _weighted(data, weight))
 
     def _append(self, definition: TableDefinition, data: pa.Table) -> int:
         """Make weighted rows pending; all batches of a table have one and the same schema."""
@@ -169,61 +193,6 @@ class Dml:
             schema = pa.schema([*fields, pa.field(WEIGHT, pa.int64())])
             self._engine.pending.append(definition.name, data.select(schema.names).cast(schema))
         return int(data.num_rows)
-
-    def _weighted(self, definition: TableDefinition) -> str:
-        """Bind committed and pending rows of a table; return the query of both."""
-        name = definition.name
-        _, faces = self._engine.faces_at(self._session, self._store)
-        faces.frame(name, Version.AFTER).createOrReplaceTempView(_COMMITTED)
-        start = self._engine.manifest.offsets.get(name) or 0
-        parts = [f"SELECT * FROM {_COMMITTED}"]
-        batches = self._engine.pending.after(name, int(start))
-        if batches:
-            schema = self._store.struct(definition.shape.stored)
-            paths = [f"file://{batch.path}" for batch in batches]
-            waiting = self._session.read.schema(schema).parquet(*paths)
-            waiting.createOrReplaceTempView(_PENDING)
-            parts.append(f"SELECT * FROM {_PENDING}")
-        return " UNION ALL ".join(parts)
-
-    def _current(self, definition: TableDefinition, query: str, then: str = "{}") -> pa.Table:
-        """Run a query in which the table's name stands for its rows with all that is pending."""
-        catalog = self._engine.catalog
-        try:
-            names = {catalog.resolve(each) for each in relations_of(query)}
-        except SqlSyntaxError as error:
-            # Its place is one in our own text, not in the user's.
-            raise SqlSyntaxError(error.message, hint=error.hint) from None
-        shapes = {name.lower(): catalog.shape(name) for name in names}
-        with self._lock:
-            _, faces = self._engine.faces_at(self._session, self._store)
-            for name in names - {definition.name}:
-                faces.content(name).createOrReplaceTempView(quote(name))
-            rows = bag(self._weighted(definition), definition.shape.columns, positive=False)
-            try:
-                self._session.sql(rows).createOrReplaceTempView(quote(definition.name))
-                return _collected(self._session.sql(then.format(query)))
-            except SPARK_FAILS as error:
-                functions = functools.partial(known_functions, self._session)
-                raise explain_refusal(error, shapes, functions) from None
-
-    def _require_present(self, definition: TableDefinition, data: pa.Table) -> None:
-        """Refuse a deletion of rows that are not there, or not that often."""
-        names = definition.shape.columns
-        with self._lock:
-            self._session.createDataFrame(data).createOrReplaceTempView(_UNWANTED)
-            wanted = f"SELECT {columns(names)}, -1L AS {WEIGHT} FROM {_UNWANTED}"
-            there = (
-                f"SELECT {columns(names, 't.')}, t.{WEIGHT} FROM ({self._weighted(definition)}) t"
-            )
-            on = " AND ".join(f"t.{name} <=> u.{name}" for name in _comparable(definition))
-            if on:
-                there += f" LEFT SEMI JOIN {_UNWANTED} u ON {on}"
-            left = consolidate(f"{there} UNION ALL {wanted}", names)
-            missing = self._session.sql(f"SELECT * FROM ({left}) WHERE {WEIGHT} < 0 LIMIT 3")
-            rows = [row.asDict() for row in missing.drop(WEIGHT).collect()]
-        if rows:
-            raise RowNotFound(definition.name, rows)
 
 
 def _matching(table: str, condition: str | None) -> str:
@@ -235,19 +204,9 @@ def _matching(table: str, condition: str | None) -> str:
     return f"{name} AS {name} WHERE (\n{condition}\n)" if condition else name
 
 
-def _comparable(definition: TableDefinition) -> Iterable[str]:
-    """Yield the columns that a join can compare; maps can only be grouped by."""
-    for name, kind, _ in definition.columns:
-        if "map" not in kind.lower():
-            yield quote(name)
-
-
-def _collected(frame: DataFrame) -> pa.Table:
-    found = collect(frame)
-    if found is None:
-        kinds = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in frame.schema.fields)
-        raise NotSupported(f"rows of these types here: {kinds}", "read them from a source")
-    return found
+def _weighted(data: pa.Table, weight: int) -> pa.Table:
+    weights = pa.array([weight], pa.int64()).take(pa.array([0] * data.num_rows, pa.int32()))
+    return data.append_column(WEIGHT, weights)
 
 
 def _refuse_nulls(definition: TableDefinition, data: pa.Table) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,15 +36,19 @@ from laminar.runtime.executor import DagExecutor, Delta, named_error
 from laminar.runtime.faces import Faces, Moment, moments_of
 from laminar.runtime.filling import Filler
 from laminar.runtime.ingest import Ingest, Prefetch, Range, pending_ranges
+from laminar.runtime.keys import Upserts
 from laminar.runtime.maintain import Maintainer
 from laminar.runtime.operators import restore, snapshots
 from laminar.runtime.programs import OBJECT, Sink, Spread, applied
+from laminar.runtime.publishing import Publisher
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport
+from laminar.runtime.settings import Settings
 from laminar.runtime.spark import own_session, partitions, suit
 from laminar.runtime.timeline import Timeline
 from laminar.runtime.typer import SparkTyper
 from laminar.runtime.views import first_sentence
+from laminar.runtime.visible import Visible
 from laminar.store import PendingLog, SegmentStore, discard
 
 if TYPE_CHECKING:
@@ -67,13 +73,19 @@ class Engine:
         self.executor: DagExecutor | None = None
         self.operators: dict[str, Any] = {}
         self.sinks: list[Sink] = []
+        self.publisher = Publisher(self)
         self._sizes: dict[str, int] = {}  # partial rows that each aggregate made last
+        self.settings = Settings(self.manifest.state.get("settings"))
+        self.held_since: dict[str, int] = dict(self.manifest.state.get("held", {}))
         self.pending = PendingLog(root, _committed(self.manifest))
         self._reader = Ingest(self._work, self.store, self.pending, self.sources)
         self._prefetch = Prefetch(self._reader)
         self._compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
+        self._upserts = Upserts(self._work, self.store)
         self._filler = Filler(self._work, self.store, self._run_full)
+        self._apply_settings()
         self._reopen()
+        self.visible = Visible(self.manifest, self.catalog)
         self.pending.keep_only(self._tables())
 
     @property
@@ -94,6 +106,7 @@ class Engine:
                 self.catalog.add_view(definition, self.catalog.compile(definition))
         for name in self.manifest.state.get("paused", ()):
             self.catalog.registry.set_state(name, MvState.PAUSED)
+        self.publisher.load(self.manifest.state.get("sinks", ()))
         self._plan_storage()
 
     # Definitions
@@ -114,34 +127,57 @@ class Engine:
 
     def create_view(self, definition: ViewDefinition) -> None:
         """Define a view and fill it from what its inputs hold now, at the current epoch."""
-        with self._lock:
-            program = self.catalog.compile(definition)
-            self.catalog.add_view(definition, program)
-            try:
-                traces = self._filled(program, self.manifest.traces)
-            except Exception as error:
-                self.catalog.remove(definition.name)
-                self._plan_storage()
-                raise named_error(definition.name, error) from error
-            self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+        with self.changing():
+            self.catalog.refuse_duplicate(definition.name)
+            self.catalog.add_view(definition, self.catalog.compile(definition))
+            self.fill_and_commit((definition.name,), self.manifest.traces)
 
     def create_operator(
         self, definition: OperatorDefinition, operator: Any, spread: Spread = ()
     ) -> None:
         """Define a view that a Python operator maintains, and fill it."""
-        with self._lock:
+        with self.changing():
             self.catalog.refuse_duplicate(definition.name)
             program = Program(definition.name, (applied(definition, operator, spread),))
             self.operators[definition.name] = operator
             self.catalog.add_view(definition, program)
             try:
-                traces = self._filled(program, self.manifest.traces)
-            except Exception as error:
-                self.catalog.remove(definition.name)
+                self.fill_and_commit((definition.name,), self.manifest.traces)
+            except Exception:
                 del self.operators[definition.name]
-                self._plan_storage()
-                raise named_error(definition.name, error) from error
-            self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+                raise
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held by whoever changes definitions or runs an epoch."""
+        return self._lock
+
+    @contextmanager
+    def changing(self, *affected: str) -> Iterator[None]:
+        """Work on a copy of the definitions; a failure leaves those that readers see.
+
+        Args:
+            affected: views whose columns may change on the way.
+        """
+        with self._lock:
+            before = self.catalog
+            self.catalog = before.copy()
+            try:
+                yield
+            except BaseException:
+                self.catalog = before
+                before.declare(affected)
+                self._forget_executor()
+                raise
+
+    def fill_and_commit(self, names: Iterable[str], traces: Mapping[str, Trace]) -> None:
+        """Compute views that have no rows yet, in order, and commit them all at once."""
+        for name in names:
+            try:
+                traces = self._filled(self.catalog.programs[name], traces)
+            except Exception as error:
+                raise named_error(name, error) from error
+        self._commit(self.manifest.epoch, traces, self.manifest.offsets)
 
     def attach_operator(self, name: str, operator: Any, spread: Spread = ()) -> None:
         """Give a defined operator view its operator again, with the state it last had."""
@@ -160,10 +196,14 @@ class Engine:
         """Send the delta of a relation somewhere after each epoch."""
         with self._lock:
             self.sinks = [each for each in self.sinks if each.name != sink.name] + [sink]
-            finished = self.catalog.relations.finished
-            self._plan_storage()
-            traces = self._finished(finished, self.manifest.traces)
-            self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+            self.tap()
+
+    def tap(self) -> None:
+        """Store, or store no longer, what sinks want to see the changes of."""
+        finished = self.catalog.relations.finished
+        self._plan_storage()
+        traces = self._finished(finished, self.manifest.traces)
+        self._commit(self.manifest.epoch, traces, self.manifest.offsets)
 
     def empty(self, name: str) -> DataFrame:
         """Return a frame with a relation's columns and no rows."""
@@ -172,7 +212,7 @@ class Engine:
     def _filled(self, program: Program, traces: Mapping[str, Trace]) -> Mapping[str, Trace]:
         """Return the traces with a new view's; what it reads may have to store more from now on."""
         finished = self.catalog.relations.finished
-        self._plan_storage()
+        self._plan_storage(traces)
         rows = sum(trace.rows for trace in traces.values())
         for session in (self._work, self._full):
             suit(session, changed=rows, held=0)
@@ -190,9 +230,12 @@ class Engine:
         """Drop a relation and, if asked, all that reads it."""
         with self._lock:
             dependents = self.catalog.registry.all_dependents(name)
-            if dependents and not cascade:
-                raise HasDependents(name, dependents)
+            sinks = self.publisher.of((*dependents, name))
+            if (dependents or sinks) and not cascade:
+                raise HasDependents(name, (*dependents, *sinks))
             dropped = (*reversed(dependents), name)
+            for each in sinks:
+                self.publisher.remove(each)
             for each in dropped:
                 self.catalog.remove(each)
                 source = self.sources.pop(each, None)
@@ -204,6 +247,7 @@ class Engine:
             offsets = {k: v for k, v in self.manifest.offsets.items() if k not in dropped}
             self._commit(self.manifest.epoch, traces, offsets)
             self.pending.keep_only(self._tables())
+            self.publisher.forget_cursors()
             return dropped
 
     # Pausing
@@ -260,18 +304,45 @@ class Engine:
                 self.catalog.registry.set_state(name, MvState.PAUSED)
                 raise named_error(name, error) from error
             self._commit(self.manifest.epoch, traces, self.manifest.offsets)
+            self.publisher.catch_up()
 
-    def _plan_storage(self) -> None:
-        stored = frozenset(name for name, trace in self.manifest.traces.items() if trace.segments)
+    def _plan_storage(self, traces: Mapping[str, Trace] | None = None) -> None:
+        held = self.manifest.traces if traces is None else traces
+        stored = frozenset(name for name, trace in held.items() if trace.segments)
         fused = frozenset(self.manifest.state.get("fused", ()))
         self.catalog.relations = self.catalog.plan(
             stored=stored,
             keep_fused=fused if stored else frozenset(),
-            tapped=frozenset(each.relation for each in self.sinks),
+            tapped=frozenset(each.relation for each in self.sinks) | self.publisher.tapped(),
         )
+        self._forget_executor()
+
+    def _forget_executor(self) -> None:
         if self.executor is not None:
             self.executor.close()
             self.executor = None
+
+    # Settings
+
+    def change_settings(self, settings: Settings) -> None:
+        """Use other settings from now on, and remember them."""
+        with self.changing():
+            before, self.settings = self.settings, settings
+            try:
+                self._apply_settings()
+                self._forget_executor()
+                self._commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
+            except BaseException:
+                self.settings = before
+                self._apply_settings()
+                raise
+
+    def _apply_settings(self) -> None:
+        number = self.settings.number
+        self.catalog.limit_fan_out(number("max_fan_out"))
+        self._timeline.retained = number("retained_epochs")
+        self._compactor.fanout = number("compaction_fanout")
+        self.store.collect_limit = number("collect_limit_rows")
 
     # Epochs
 
@@ -279,6 +350,7 @@ class Engine:
         """Run one epoch over all that is pending; None if nothing is."""
         with self._lock:
             self._require_attached()
+            self.publisher.catch_up()
             tables = self._tables()
             taken = pending_ranges(
                 tables, self.sources, self.manifest.offsets, self.pending, self._prefetch
@@ -301,6 +373,7 @@ class Engine:
 
     def _epoch(self, taken: list[Range]) -> EpochReport:
         started = time.perf_counter()
+        started_at = datetime.now(UTC)
         epoch = self.manifest.epoch + 1
         traces = self._compactor.adopt(self.manifest.traces)
         moments = moments_of(self.catalog.relations, traces)
@@ -324,14 +397,15 @@ class Engine:
             if moment.delta:
                 traces[name] = Trace(moment.schema, (*moment.before, *moment.delta))
         offsets = {**self.manifest.offsets, **{each.table: each.end for each in taken}}
-        self._commit(epoch, traces, offsets)
+        report = EpochReport(epoch, rows_in, _since(started), task.reports)
+        self._commit(epoch, traces, offsets, report.to_json(started_at))
         for each in taken:
             if each.table not in self.sources:
                 self.pending.drop_through(each.table, each.end)
         self._publish(epoch, faces)
-        self._compactor.submit(self.manifest.traces, self.catalog.relations, epoch)
-        duration = (time.perf_counter() - started) * 1000
-        return EpochReport(epoch, rows_in, duration, task.reports)
+        if self.settings.is_on("compaction"):
+            self._compactor.submit(self.manifest.traces, self.catalog.relations, epoch)
+        return replace(report, duration_ms=_since(started))
 
     def _run_nodes(
         self, ingested: dict[str, Moment], taken: list[Range], epoch: int
@@ -379,6 +453,7 @@ class Engine:
                     sink.write(epoch, faces.consolidated_delta(sink.relation))
                 except Exception as error:
                     raise ConnectorError(sink.name, first_sentence(error)) from error
+        self.publisher.publish(epoch, faces)
 
     def settle(self) -> None:
         """Wait for background work, and compact until nothing is left to compact."""
@@ -405,8 +480,11 @@ class Engine:
             if not done:
                 segment = self._reader.read(each, tables[each.table], epoch)
             if segment is not None:
-                moments[each.table] = replace(moments[each.table], delta=(segment,))
                 rows += segment.rows
+                before = moments[each.table].before
+                segment = self._upserts.resolve(tables[each.table], segment, before, epoch)
+            if segment is not None:
+                moments[each.table] = replace(moments[each.table], delta=(segment,))
         for each in taken:
             if each.table in self.sources:
                 source = self.sources[each.table]
@@ -421,18 +499,32 @@ class Engine:
                 twin.content(name).createOrReplaceTempView(f"`{name}`")
             return twin.run(sql, (relation.shape.name,))
 
-    def _commit(self, epoch: int, traces: Mapping[str, Trace], offsets: Mapping[str, Any]) -> None:
+    def _commit(
+        self,
+        epoch: int,
+        traces: Mapping[str, Trace],
+        offsets: Mapping[str, Any],
+        report: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.held_since = {name: self.held_since.get(name, epoch) for name in self._held()}
+        self._timeline.pinned = self.publisher.pinned(epoch)
         self._timeline.commit(
             epoch,
             traces=traces,
             offsets=offsets,
-            catalog=to_json(self.catalog.definitions),
+            catalog=to_json(self.catalog.in_order()),
             state={
                 "fused": sorted(self.catalog.relations.fused),
                 "paused": sorted(self.paused),
+                "held": self.held_since,
                 "operators": snapshots(self.operators),
+                "settings": self.settings.given,
+                "sinks": self.publisher.to_json(),
+                # A new revision of an epoch is still the epoch that was run.
+                "report": report or self.manifest.state.get("report"),
             },
         )
+        self.visible = Visible(self.manifest, self.catalog)
 
     # Reading
 
@@ -442,29 +534,24 @@ class Engine:
         store: SegmentStore,
         epoch: int | None = None,
         names: Iterable[str] = (),
+        *,
+        visible: Visible | None = None,
     ) -> tuple[int, Faces]:
         """Return all relations as they were at an epoch (by default the newest).
 
         For an older epoch, the named relations and what they read must have been defined alike.
         """
-        manifest, relations = self.manifest, self.catalog.relations
+        visible = visible or self.visible
+        manifest = visible.manifest
         if epoch is not None:
-            registry = self.catalog.registry
-            upstream = {
-                each
-                for name in names
-                if name in self.catalog.programs
-                for each in registry.all_dependencies(name)
-            }
-            manifest = self._timeline.at(epoch, [*names, *sorted(upstream)])
-            # What is stored now may have been fused or unfinished then.
-            relations = replace(
-                relations,
-                fused=frozenset(manifest.state.get("fused", ())),
-                finished=frozenset(manifest.traces),
-            )
+            manifest = self._timeline.at(epoch, visible.upstream(list(names)))
+        relations = visible.relations_at(manifest)
         moments = moments_of(relations, manifest.traces)
         return manifest.epoch, Faces(session, store, relations, moments)
+
+    def history(self) -> list[Manifest]:
+        """Return the epochs that are kept, oldest first."""
+        return self._timeline.kept()
 
     def close(self) -> None:
         """Stop threads and close sources; committed epochs are on disk already."""
@@ -475,9 +562,14 @@ class Engine:
             self._compactor.close()
             for source in self.sources.values():
                 close(source)
+            self.publisher.close()
 
 
 _FULL_LOCK = threading.Lock()
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
 
 
 def _committed(manifest: Manifest) -> dict[str, int]:

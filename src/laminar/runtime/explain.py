@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from laminar.dag import DagChannelType, StreamingDag
 from laminar.delta.change import Change, Version, consolidate, table
 from laminar.delta.cost import is_cheap
 from laminar.delta.full import recompute
@@ -52,7 +54,7 @@ class Part:
 def parts_of(program: Program, relations: Relations) -> list[Part]:
     """Return the parts of a view, in the order in which an epoch runs them."""
     return [
-        Part(each.shape.name, rule, each.strategy.value, why, storage=_storage(each, relations))
+        Part(each.shape.name, rule, each.strategy.value, why, storage=storage_of(each, relations))
         for each in program.relations
         for rule, why in [_rule(each)]
     ]
@@ -65,13 +67,18 @@ def _explain_relation(relation: Maintained, relations: Relations) -> list[str]:
         f"{name}: {rule}",
         f"  strategy: {relation.strategy.value}",
         f"  why: {why}",
-        f"  storage: {_storage(relation, relations)}",
+        f"  storage: {storage_of(relation, relations)}",
         f"  columns: {relation.shape.ddl}",
     ]
     for title, sql in statements(relation, relations):
         lines.append(f"  {title}:")
         lines += [f"    {line}" for line in sql.split("\n")]
     return lines
+
+
+def reason_of(relation: Maintained) -> str:
+    """Say why a relation is kept the way it is."""
+    return _rule(relation)[1]
 
 
 def _rule(relation: Maintained) -> tuple[str, str]:
@@ -102,7 +109,8 @@ def _rule(relation: Maintained) -> tuple[str, str]:
     raise TypeError(type(relation).__name__)
 
 
-def _storage(relation: Maintained, relations: Relations) -> str:
+def storage_of(relation: Maintained, relations: Relations) -> str:
+    """Say what of a relation is on disk."""
     name = relation.shape.name
     if name in relations.fused and isinstance(relation, Mapped):
         if is_cheap(relation.node):
@@ -153,12 +161,50 @@ def _merged_statements(
 
 
 def explain_dag(
-    programs: dict[str, Program], order: list[list[str]], edges: list[str], shared: list[str]
+    dag: StreamingDag,
+    programs: Mapping[str, Program],
+    groups: Sequence[str],
+    sinks: Sequence[tuple[str, str]],
 ) -> list[str]:
-    """Describe the whole topology."""
-    waves = " -> ".join(names[0] if len(names) == 1 else f"[{', '.join(names)}]" for names in order)
-    lines = [f"Execution order: {waves}"]
-    lines.append(f"Shared stages: {'; '.join(shared) if shared else 'none'}")
-    lines.append("Channel types: " + ", ".join(edges))
-    lines += [f"Strategy of {name}: {each.strategy.value}" for name, each in programs.items()]
+    """Describe the whole topology: order, shared stages, channels, groups, strategies."""
+    name = {node.id: node.name for node in dag.nodes.values()}
+    waves = " -> ".join(_wave([name[node] for node in wave]) for wave in dag.waves())
+    shared = [
+        f"{name[node]} ({each.consumer_count} consumers)"
+        for node, each in dag.shared_stages().items()
+    ]
+    lines = [f"Execution order: {waves or 'nothing is defined'}"]
+    lines.append(f"Shared stages: {', '.join(shared) if shared else 'none'}")
+    lines.append(f"Channel types: {', '.join(_channels(dag)) or 'none'}")
+    lines.append(f"Consistency groups: {'; '.join(groups) if groups else 'none'}")
+    if sinks:
+        lines.append(f"Sinks: {', '.join(f'{each} <- {of}' for each, of in sinks)}")
+    lines += [f"Edge {each}" for each in _edges(dag)]
+    lines += [f"Strategy of {view}: {each.strategy.value}" for view, each in programs.items()]
     return lines
+
+
+def _wave(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+
+
+def _channels(dag: StreamingDag) -> list[str]:
+    """Name the channels of each node: one by one, or all together if it is one multicast."""
+    found = []
+    for node in dag.nodes.values():
+        edges = [dag.edges[each] for each in node.outputs]
+        if edges and all(edge.channel_type is DagChannelType.SPMC for edge in edges):
+            found.append(f"{node.name}->*: SPMC (multicast)")
+        else:
+            found += [
+                f"{node.name}->{dag.nodes[edge.target].name}: {edge.channel_type.value}"
+                for edge in edges
+            ]
+    return found
+
+
+def _edges(dag: StreamingDag) -> list[str]:
+    return [
+        f"{dag.nodes[edge.source].name}->{dag.nodes[edge.target].name}: {edge.channel_type.value}"
+        for edge in dag.edges.values()
+    ]

@@ -43,7 +43,8 @@ def placed(error: _E, statement: Statement) -> _E:
     """Make an error of a statement say where in the script it is.
 
     One that points into the statement's query is moved to where that stands. One that points
-    nowhere is put at the first word it is about, or else where the statement starts.
+    nowhere is put at the first word it is about, or else where the statement starts. Errors about
+    rows belong to no place in the script.
     """
     if isinstance(statement, Explain) and isinstance(statement.target, Statement):
         statement = statement.target

@@ -18,6 +18,7 @@ from laminar.delta.program import Applied, Shape
 from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, NotSupported
 from laminar.runtime.definitions import OperatorDefinition, TableDefinition, ViewDefinition
 from laminar.runtime.operators import placed
+from laminar.runtime.view_options import resolve
 from laminar.sql import relations_of
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Sp
         raise DisconnectedNode(node.name)
     if node.operator is None or isinstance(node.operator, str):
         if not engine.catalog.exists(node.name):
-            engine.create_view(ViewDefinition(node.name, _query(node, inputs)))
+            options = resolve({}, engine.settings.text)
+            engine.create_view(ViewDefinition(node.name, _query(node, inputs), **options))
         return
     if engine.catalog.exists(node.name):
         engine.attach_operator(node.name, node.operator, spread)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +26,12 @@ class EpochReport:
     rows_in: int
     duration_ms: float
     views: Mapping[str, ViewReport] = field(default_factory=dict)
+
+    def to_json(self, started_at: datetime) -> dict[str, Any]:
+        """Return plain values for the manifest, by which the history of refreshes is told."""
+        return {
+            "rows_in": self.rows_in,
+            "duration_ms": round(self.duration_ms, 3),
+            "started_at": started_at.isoformat(),
+            "views": [asdict(each) for each in self.views.values()],
+        }

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from laminar.delta.change import Version
 from laminar.errors import (
-    BadViewOption,
     NotSupported,
     RelationExists,
+    SqlSyntaxError,
     UnknownRelation,
 )
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
-from laminar.runtime.dml import Dml
-from laminar.runtime.engine import Engine
-from laminar.runtime.explain import explain_dag, explain_view
+from laminar.runtime.keys import refuse_unfit_keys
 from laminar.runtime.places import ABOUT_A_STATEMENT, placed
-from laminar.runtime.relations import Relations
-from laminar.runtime.views import RefreshPolicy, refuse_own_columns
+from laminar.runtime.publishing import SinkDefinition, define_sink, drop_sink
+from laminar.runtime.replacing import alter_view, replace_view
+from laminar.runtime.showing import Listing, Showing, find_sink
+from laminar.runtime.view_options import checked, resolve
+from laminar.runtime.views import refuse_own_columns
 from laminar.sql import statements as s
+from laminar.sql.rewrite_options import with_options
+from laminar.sql.system import SYSTEM
 
-Asked = Callable[..., Any]
+if TYPE_CHECKING:
+    from laminar.runtime.dml import Dml
+    from laminar.runtime.engine import Engine
+    from laminar.runtime.reading import Reader
+    from laminar.runtime.report import EpochReport
 
 _IMPLIED_EMIT = (s.EmitKind.ON_UPDATE, s.EmitKind.CHANGES)
 
 _NOT_YET: dict[type[s.Statement], str] = {
-    s.CreateSink: "CREATE SINK",
-    s.AlterView: "ALTER MATERIALIZED VIEW",
-    s.Refresh: "REFRESH MATERIALIZED VIEW",
-    s.Merge: "MERGE",
     s.Checkpoint: "CHECKPOINT",
     s.Restore: "RESTORE",
-    s.SetOption: "SET",
-    s.ResetOption: "RESET",
 }
 """Statements that can be written but not run."""
 
@@ -44,24 +45,40 @@ _OWN_ENDS = tuple(f"__{version.value}" for version in Version)
 class Statements:
     """Maps statements to what the engine does."""
 
-    def __init__(self, engine: Engine, dml: Dml, query: Asked, table: Asked) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        dml: Dml,
+        reader: Reader,
+        query: Callable[..., Any],
+        listing: Listing,
+        step: Callable[[], EpochReport | None],
+    ) -> None:
         self._engine = engine
         self._dml = dml
         self._query = query
-        self._table = table
+        self._listing = listing
+        self._step = step
+        self._showing = Showing(engine, reader, listing)
         self._runners: dict[type[s.Statement], Callable[[Any], Any]] = {
             s.CreateTable: self._create_table,
             s.CreateView: self._create_view,
+            s.CreateSink: self._create_sink,
+            s.AlterView: self._alter_view,
             s.Drop: self._drop,
             s.Insert: self._insert,
             s.Delete: lambda each: dml.delete_where(each.table, each.where),
             s.Update: lambda each: dml.update(each.table, each.assignments, each.where),
-            s.Query: lambda each: query(each.text, as_of_epoch=each.as_of_epoch),
+            s.Merge: dml.merge,
+            s.Query: lambda each: query(each.text, each.as_of_epoch, each.pasts),
             s.Explain: self._explain,
-            s.Describe: self._describe,
-            s.Show: self._show,
+            s.Describe: self._showing.describe,
+            s.Show: self._showing.show,
             s.Pause: lambda each: engine.pause(self._view(each.name)),
             s.Resume: lambda each: engine.resume(self._view(each.name)),
+            s.Refresh: self._refresh,
+            s.SetOption: lambda each: self._set(engine.settings.with_value(each.name, each.value)),
+            s.ResetOption: lambda each: self._set(engine.settings.without(each.name)),
         }
 
     def run(self, statement: s.Statement) -> Any:
@@ -74,11 +91,11 @@ class Statements:
         except ABOUT_A_STATEMENT as error:
             raise placed(error, statement) from error.__cause__
 
+    # Tables, views and sinks
+
     def _create_table(self, statement: s.CreateTable) -> None:
         if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
             return
-        if statement.primary_key:
-            raise NotSupported("PRIMARY KEY", "leave it out; a table is a bag of rows")
         if statement.watermark is not None:
             raise NotSupported("WATERMARK FOR", "leave it out")
         refuse_own_columns([column.name for column in statement.columns])
@@ -86,50 +103,89 @@ class Statements:
         connector = options.pop("connector", None)
         if connector is None and options:
             raise NotSupported(f"{next(iter(options))} without a connector", "leave it out")
-        self._engine.create_table(
-            TableDefinition(
-                statement.name,
-                tuple((f.name, f.type, f.nullable) for f in statement.schema.fields),
-                is_source=statement.kind is s.RelationKind.SOURCE,
-                connector=connector,
-                options=options,
-                sql=statement.text,
-            )
+        definition = TableDefinition(
+            statement.name,
+            tuple((f.name, f.type, f.nullable) for f in statement.schema.fields),
+            is_source=statement.kind is s.RelationKind.SOURCE,
+            connector=connector,
+            options=options,
+            sql=statement.text,
+            primary_key=statement.primary_key,
         )
+        refuse_unfit_keys(definition)
+        if connector is not None and definition.primary_key and not definition.is_source:
+            raise NotSupported("PRIMARY KEY of a table with a connector", "declare a SOURCE")
+        self._engine.create_table(definition)
 
     def _create_view(self, statement: s.CreateView) -> None:
+        definition = self._view_definition(statement)
+        if statement.or_replace and self._engine.catalog.exists(statement.name):
+            replace_view(self._engine, definition)
+        elif not self._is_there(statement.name, if_not_exists=statement.if_not_exists):
+            self._engine.create_view(definition)
+
+    def _create_sink(self, statement: s.CreateSink) -> Any:
         if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
-            return
-        self._engine.create_view(self._view_definition(statement))
+            return None
+        relation = self._engine.catalog.resolve(statement.source)
+        options = dict(statement.options)
+        connector = options.pop("connector", None)
+        if connector is None:
+            hint = "WITH (connector = 'files', path = '...')"
+            raise SqlSyntaxError("a sink needs a connector", hint=hint)
+        made = define_sink(
+            self._engine,
+            SinkDefinition(statement.name, relation, connector, options, sql=statement.text),
+        )
+        return self._listing(["sink", "promise"], [(made.name, made.promise)])
 
     def _is_there(self, name: str, *, if_not_exists: bool) -> bool:
-        """Whether a relation need not be created; raise if it cannot be."""
-        if self._engine.catalog.exists(name):
+        """Whether something need not be created; raise if it cannot be."""
+        if self._engine.catalog.exists(name) or find_sink(self._engine, name):
             if if_not_exists:
                 return True
             raise RelationExists(name)
-        if any(sign in name for sign in _OWN_SIGNS) or name.lower().endswith(_OWN_ENDS):
+        own = any(sign in name for sign in _OWN_SIGNS) or name.lower().endswith(_OWN_ENDS)
+        if own or name.lower() == SYSTEM:
             raise NotSupported(
                 f'the name "{name}"',
                 f"choose one without {' '.join(_OWN_SIGNS)} that does not end in"
-                f" {', '.join(_OWN_ENDS)}",
+                f" {', '.join(_OWN_ENDS)} and is not {SYSTEM}",
             )
         return False
 
     def _view_definition(self, statement: s.CreateView) -> ViewDefinition:
-        if statement.or_replace:
-            raise NotSupported("OR REPLACE", "drop the view, then create it")
         if statement.emit is not None and statement.emit.kind not in _IMPLIED_EMIT:
             raise NotSupported(f"EMIT {statement.emit.kind.value}", "leave the clause out")
         if statement.lateness is not None:
             raise NotSupported("ALLOW LATENESS", "leave the clause out")
         if statement.late_data_to is not None:
             raise NotSupported("LATE DATA TO", "leave the clause out")
+        options = resolve(statement.options, self._engine.settings.text)
         return ViewDefinition(
-            statement.name, statement.query, _policy(statement.options), statement.text
+            statement.name,
+            statement.query,
+            sql=statement.text,
+            defined_at=str(statement.location),
+            **options,
         )
 
+    def _alter_view(self, statement: s.AlterView) -> None:
+        name = self._view(statement.name)
+        options = checked(statement.options)
+        definition = self._engine.catalog.definitions[name]
+        sql = with_options(definition.sql, options) if definition.sql else ""
+        alter_view(self._engine, name, options, sql)
+
     def _drop(self, statement: s.Drop) -> None:
+        if statement.kind is s.RelationKind.SINK:
+            sink = find_sink(self._engine, statement.name)
+            if sink is not None:
+                drop_sink(self._engine, sink)
+            elif not statement.if_exists:
+                known = [each.name for each in self._engine.publisher.sinks()]
+                raise UnknownRelation(statement.name, known)
+            return
         catalog = self._engine.catalog
         if not catalog.exists(statement.name) and statement.if_exists:
             return
@@ -144,11 +200,6 @@ class Statements:
             )
         self._engine.drop(name, cascade=statement.cascade)
 
-    def _insert(self, statement: s.Insert) -> int:
-        return self._dml.insert_query(
-            statement.table, statement.columns, self._query(statement.query).spark()
-        )
-
     def _view(self, name: str) -> str:
         catalog = self._engine.catalog
         found = catalog.resolve(name)
@@ -156,77 +207,36 @@ class Statements:
             raise UnknownRelation(name, list(catalog.programs))
         return found
 
-    def _explain(self, statement: s.Explain) -> Any:
-        target = statement.target
-        catalog = self._engine.catalog
-        if isinstance(target, str):
-            lines = explain_view(catalog.programs[self._view(target)], catalog.relations)
-        elif isinstance(target, s.CreateView):
-            self._is_there(target.name, if_not_exists=False)
-            program = catalog.compile(self._view_definition(target))
-            lines = explain_view(program, Relations())
-        elif isinstance(target, s.ExplainDag):
-            lines = self._explain_dag()
-        else:
-            raise NotSupported("EXPLAIN of a query", "explain a view")
-        return self._table(["plan"], [(line,) for line in lines])
+    # The rest
 
-    def _explain_dag(self) -> list[str]:
-        dag = self._engine.catalog.dag
-        name = {node.id: node.name for node in dag.nodes.values()}
-        return explain_dag(
-            self._engine.catalog.programs,
-            [[name[each] for each in wave] for wave in dag.waves()],
-            [
-                f"{name[edge.source]}->{name[edge.target]}: {edge.channel_type.value}"
-                for edge in dag.edges.values()
-            ],
-            [
-                f"{name[node]} ({shared.consumer_count} consumers)"
-                for node, shared in dag.shared_stages().items()
-            ],
+    def _insert(self, statement: s.Insert) -> int:
+        return self._dml.insert_query(
+            statement.table, statement.columns, self._query(statement.query).spark()
         )
 
-    def _describe(self, statement: s.Describe) -> Any:
-        catalog = self._engine.catalog
-        shape = catalog.shape(catalog.resolve(statement.name))
-        return self._table(["column", "type"], list(zip(shape.columns, shape.types, strict=True)))
+    def _refresh(self, statement: s.Refresh) -> Any:
+        """Bring a view and all it reads to the newest cut of the sources: one epoch does that."""
+        name = self._view(statement.name)
+        if name in self._engine.held_since:
+            raise NotSupported(f'refreshing "{name}" while it is paused', "RESUME it")
+        report = self._step()
+        rows = report.views[name].rows_out if report and name in report.views else 0
+        epoch = str(self._engine.manifest.epoch)
+        return self._listing(["view", "epoch", "rows_out"], [(name, epoch, str(rows))])
 
-    def _show(self, statement: s.Show) -> Any:
-        catalog, paused = self._engine.catalog, self._engine.paused
-        match statement.what:
-            case s.ShowKind.VIEWS:
-                rows = [
-                    (name, each.strategy.value, "paused" if name in paused else "running")
-                    for name, each in catalog.programs.items()
-                ]
-                return self._table(["name", "strategy", "state"], rows)
-            case s.ShowKind.TABLES | s.ShowKind.SOURCES:
-                wanted = statement.what is s.ShowKind.SOURCES
-                tables = [
-                    each
-                    for each in catalog.definitions.values()
-                    if isinstance(each, TableDefinition) and each.is_source == wanted
-                ]
-                return self._table(
-                    ["name", "connector"], [(each.name, each.connector or "") for each in tables]
-                )
-            case s.ShowKind.CREATE:
-                name = catalog.resolve(statement.name or "")
-                return self._table(["statement"], [(catalog.definitions[name].sql,)])
+    def _set(self, settings: Any) -> None:
+        if settings.given != self._engine.settings.given:
+            self._engine.change_settings(settings)
+
+    def _explain(self, statement: s.Explain) -> Any:
+        match statement.target:
+            case str(name):
+                return self._showing.explain_view(self._view(name))
+            case s.CreateView() as target:
+                if not target.or_replace:
+                    self._is_there(target.name, if_not_exists=False)
+                return self._showing.explain_new(self._view_definition(target))
+            case s.Query() as target:
+                return self._showing.explain_query(target)
             case _:
-                raise NotSupported(f"SHOW {statement.what.value}")
-
-
-_POLICY = "refresh_policy"
-
-
-def _policy(options: Mapping[str, str]) -> str:
-    for name in options:
-        if name != _POLICY:
-            raise BadViewOption(name, known=(_POLICY,))
-    chosen = options.get(_POLICY, RefreshPolicy.AUTO.value).lower()
-    allowed = tuple(each.value for each in RefreshPolicy)
-    if chosen not in allowed:
-        raise BadViewOption(_POLICY, chosen, expected=", ".join(allowed))
-    return chosen
+                return self._showing.explain_dag()

@@ -11,9 +11,6 @@ from laminar.errors import NotSupported
 from laminar.model.trace import Manifest, Trace
 from laminar.store import ManifestStore, discard, sweep
 
-RETAINED_EPOCHS = 64
-"""How many past epochs can be read again."""
-
 
 class Timeline:
     """One writer moves it forward; `manifest` is where it stands."""
@@ -22,6 +19,10 @@ class Timeline:
         self._root = root
         self._store = ManifestStore(root)
         self.manifest = self._store.latest() or Manifest(0, {}, {}, [], {}, {}, "", revision=-1)
+        self.retained = 64
+        """How many past epochs can be read again."""
+        self.pinned: frozenset[int] = frozenset()
+        """Epochs that somebody still has to read, however old."""
         sweep(root, self._store.live_files())
 
     @property
@@ -52,7 +53,12 @@ class Timeline:
         )
         self._store.commit(manifest)
         self.manifest = manifest
-        discard(self._root, self._store.prune(RETAINED_EPOCHS))
+        discard(self._root, self._store.prune(self.retained, self.pinned))
+
+    def kept(self) -> list[Manifest]:
+        """Return all epochs that can be read, oldest first."""
+        older = [self._store.get(each) for each in self._store.epochs() if each < self.epoch]
+        return [*older, self.manifest] if self.manifest.revision >= 0 else []
 
     def at(self, epoch: int, names: Iterable[str]) -> Manifest:
         """Return an older epoch, if the named relations were defined then as they are now."""
@@ -67,9 +73,16 @@ class Timeline:
         return manifest
 
 
+_HOW_STORED = ("kind", "columns", "query", "refresh_policy", "reads")
+"""The parts of a definition that decide what its traces hold."""
+
+
 def _by_name(manifest: Manifest) -> dict[str, Any]:
     # Compared as JSON values: a definition that was read back has lists for tuples.
-    return {each["name"]: _plain(each) for each in manifest.catalog}
+    return {
+        each["name"]: {key: _plain(each.get(key)) for key in _HOW_STORED}
+        for each in manifest.catalog
+    }
 
 
 def _plain(value: Any) -> Any:

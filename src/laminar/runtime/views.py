@@ -22,6 +22,7 @@ from laminar.plan.parse import parse_query
 from laminar.plan.reasons import NoRule, Reason
 from laminar.runtime.refusals import explain_refusal, first_sentence, pointed
 from laminar.sql import forbidden_functions, relations_of, rewrite_windows
+from laminar.sql.system import system_table
 from laminar.sql.tokens import tokenize
 
 if TYPE_CHECKING:
@@ -98,6 +99,9 @@ def _incremental(shape: Shape, sql: str, shapes: Mapping[str, Shape], typer: Spa
 
 def _known(name: str, shapes: Mapping[str, Shape]) -> Shape:
     found = shapes.get(name.lower())
+    if system_table(name) is not None:
+        hint = "a view follows the rows of tables and views; query the system's own relations"
+        raise NotSupported(f'"{name}" in a view', hint)
     if found is None:
         raise UnknownRelation(name, [each.name for each in shapes.values()])
     return found

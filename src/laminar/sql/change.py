@@ -1,11 +1,12 @@
-"""Statements that change rows: INSERT, DELETE, UPDATE, MERGE."""
+"""Statements that change rows: INSERT, DELETE, UPDATE."""
 
 from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
 from laminar.sql.cursor import Cursor
-from laminar.sql.query import refuse_time_travel, starts_query, take_query_head
-from laminar.sql.statements import Delete, Insert, Merge, Update
+from laminar.sql.query import starts_query, take_query_head
+from laminar.sql.statements import Delete, Insert, Update
+from laminar.sql.time_travel import refuse_time_travel
 
 _A_TABLE = "the name of a table"
 _A_COLUMN = "the name of a column"
@@ -63,16 +64,6 @@ def take_update(cursor: Cursor) -> Update:
             break
     where = _where(cursor)
     return Update(table, tuple(assignments.items()), where, **cursor.origin(start))
-
-
-def take_merge(cursor: Cursor) -> Merge:
-    """Take MERGE INTO t ..., as far as its target."""
-    start = cursor.at
-    cursor.expect("MERGE", "INTO")
-    table = cursor.name(_A_TABLE)
-    refuse_time_travel(cursor, start)
-    cursor.rest("USING")
-    return Merge(table, **cursor.origin(start))
 
 
 def _columns(cursor: Cursor) -> tuple[str, ...]:

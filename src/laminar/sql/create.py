@@ -6,7 +6,7 @@ from laminar.errors.sql import NotSupported
 from laminar.sql.columns import take_columns
 from laminar.sql.cursor import Cursor
 from laminar.sql.options import take_options
-from laminar.sql.query import refuse_time_travel, take_query_head
+from laminar.sql.query import take_query_head
 from laminar.sql.statements import (
     CreateSink,
     CreateTable,
@@ -14,6 +14,7 @@ from laminar.sql.statements import (
     RelationKind,
     Statement,
 )
+from laminar.sql.time_travel import refuse_time_travel
 from laminar.sql.trailing import find_trailing, take_trailing
 
 _NOT_YET = {

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from laminar.errors import nearest
 from laminar.errors.sql import SqlSyntaxError
-from laminar.sql import change, create, manage, query
+from laminar.sql import change, create, manage, merge, query
 from laminar.sql.cursor import Cursor
 from laminar.sql.statements import Statement
 from laminar.sql.tokens import Token, tokenize
@@ -22,7 +22,7 @@ STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
     "INSERT": change.take_insert,
     "DELETE": change.take_delete,
     "UPDATE": change.take_update,
-    "MERGE": change.take_merge,
+    "MERGE": merge.take_merge,
     **dict.fromkeys(query.STARTS, query.take_query),
     "FROM": query.take_query,
     "EXPLAIN": manage.take_explain,

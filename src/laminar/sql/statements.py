@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from laminar.model.schema import Field, Schema
 from laminar.sql.location import Location
+from laminar.sql.time_travel import Past
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,19 +177,58 @@ class Update(Statement):
     where: str | None = None
 
 
+class MergeKind(StrEnum):
+    """Which rows a clause of MERGE is about; the value is how SQL says it."""
+
+    MATCHED = "MATCHED"
+    NOT_MATCHED = "NOT MATCHED"
+    NOT_MATCHED_BY_SOURCE = "NOT MATCHED BY SOURCE"
+
+
+class MergeAction(StrEnum):
+    """What a clause of MERGE does with a row."""
+
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    INSERT = "INSERT"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClause:
+    """WHEN ... [AND condition] THEN ...; `values` are columns of the target and expressions.
+
+    One with a star takes every column of the target from the source's column of that name.
+    """
+
+    kind: MergeKind
+    action: MergeAction
+    condition: str | None = None
+    values: tuple[tuple[str, str], ...] = ()
+    is_star: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Merge(Statement):
-    """MERGE INTO, recognised by its target; the statement's text is all of it."""
+    """MERGE INTO. The source is text that can follow FROM: a name, or a query in brackets."""
 
     table: str
+    alias: str | None
+    source: str
+    source_alias: str
+    on: str
+    clauses: tuple[MergeClause, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Query(Statement):
-    """A query. Its text is for Spark: AS OF EPOCH is blanked out, so that places stay the same."""
+    """A query. Its text is for Spark, without AS OF EPOCH.
+
+    It reads one epoch of everything, or, in `pasts`, each relation at an epoch of its own.
+    """
 
     text: str = field(kw_only=True)
     as_of_epoch: int | None = None
+    pasts: tuple[Past, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

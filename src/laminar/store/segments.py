@@ -48,7 +48,7 @@ class SegmentStore:
         # Absolute, because Spark's working directory need not be ours.
         self.root = root.resolve()
         self._spark = spark
-        self._collect_limit = collect_limit
+        self.collect_limit = collect_limit
         self._structs: dict[str, StructType] = {}
         self._readers: dict[str, DataFrameReader] = {}
         self._empties: dict[str, DataFrame] = {}
@@ -59,7 +59,7 @@ class SegmentStore:
         self, relation: str, epoch: int, df: DataFrame, expected_rows: int
     ) -> Segment | None:
         """Compute a delta and keep it, the cheaper way for its size; None if it has no rows."""
-        if expected_rows > self._collect_limit:
+        if expected_rows > self.collect_limit:
             return self.write_frame(relation, epoch, df)
         table = collect(df)
         if table is None:

@@ -1,0 +1,94 @@
+"""What a sink is to the engine, and sinks by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+from laminar.connectors.options import Options
+from laminar.errors.connectors import UnknownConnector, UnknownOption
+from laminar.model.schema import Schema
+from laminar.model.trace import WEIGHT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CHANGE, EPOCH = "__change", "__epoch"
+"""Columns that a published row has besides those of the view."""
+
+AT_LEAST_ONCE = "at least once: after a crash an epoch may come again, with the same number"
+"""What a sink promises that says nothing itself."""
+
+
+@runtime_checkable
+class SinkConnector(Protocol):
+    """Takes what each epoch changed.
+
+    Law: epochs come in order, each after it was committed. After a crash the last one may come
+    again with the same rows; a sink that replaces what it wrote under that number is exact. One
+    that has an attribute `promise` says in a sentence which of the two it is.
+    """
+
+    def write(self, epoch: int, delta: DataFrame) -> object:
+        """Publish an epoch; `delta` has the view's columns and `__weight`, and no row twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec:
+    """What a user declares about a sink."""
+
+    name: str
+    relation: str
+    schema: Schema
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+SinkFactory: TypeAlias = Callable[[SinkSpec], SinkConnector]
+"""Builds a sink. An option it does not read is refused, so it needs no list of its options."""
+
+_FACTORIES: dict[str, SinkFactory] = {}
+
+
+def register_sink(name: str, factory: SinkFactory) -> None:
+    """Make a connector known; a later one of the same name takes its place."""
+    _FACTORIES[name.casefold()] = factory
+
+
+def sink_connectors() -> tuple[str, ...]:
+    """Return the names of all connectors that can be written to."""
+    return tuple(sorted(_FACTORIES))
+
+
+def create_sink(connector_name: str, spec: SinkSpec) -> SinkConnector:
+    """Build a sink; each of its options was used, or it is not built."""
+    factory = _FACTORIES.get(connector_name.casefold())
+    if factory is None:
+        raise UnknownConnector(connector_name, sink_connectors())
+    options = Options(connector_name.casefold(), spec.options)
+    sink = factory(replace(spec, options=options))
+    try:
+        options.refuse_leftovers()
+    except UnknownOption:
+        close_sink(sink)
+        raise
+    return sink
+
+
+def close_sink(sink: SinkConnector) -> None:
+    """Close the sink if it holds anything."""
+    end = getattr(sink, "close", None)
+    if callable(end):
+        end()
+
+
+def change_rows(epoch: int, delta: DataFrame) -> DataFrame:
+    """Return a delta as plain rows: a weight of -2 becomes two rows of change `delete`."""
+    names = [f"`{name.replace('`', '``')}`" for name in delta.columns if name != WEIGHT]
+    return delta.selectExpr(
+        *names,
+        f"IF({WEIGHT} > 0, 'insert', 'delete') AS {CHANGE}",
+        f"{epoch}L AS {EPOCH}",
+        f"EXPLODE(ARRAY_REPEAT(0, CAST(ABS({WEIGHT}) AS INT))) AS __copy",
+    ).drop("__copy")

@@ -1,0 +1,100 @@
+"""The sink `files`: one file per epoch that changed something, named by the epoch's number.
+
+| option | meaning |
+|---|---|
+| `path` | a folder; it is created |
+| `format` | `json` (one object per line), `csv` (with a header) or `parquet`; default `json` |
+
+A row has the columns of the view, `__change` (`insert` or `delete`) and `__epoch`. Deletions come
+first. A file appears complete under its name. After a crash an epoch is written again and takes
+the place of the first, so whoever reads the folder sees every change once. The source `files`
+reads such a folder. On a cluster the path must be the same on all machines.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from laminar.connectors.options import Options
+from laminar.connectors.sink import CHANGE, SinkSpec, change_rows
+from laminar.errors.connectors import BadOption
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NAME = "files"
+FORMATS = ("json", "csv", "parquet")
+
+_NESTED = ("array", "map", "struct", "binary", "variant")
+_WRITE_OPTIONS = {
+    "json": {"ignoreNullFields": "false"},
+    "csv": {"header": "true"},
+    "parquet": {"compression": "zstd"},
+}
+
+
+class FilesSink:
+    """Writes what each epoch changed into a file of its own."""
+
+    promise = "exactly once: a file per epoch, replaced by the same file if it is written again"
+
+    def __init__(self, folder: Path, layout: str) -> None:
+        self.folder = folder
+        self.format = layout
+
+    def write(self, epoch: int, delta: DataFrame) -> None:
+        """Write an epoch; one without rows has no file."""
+        final = self.folder / f"{epoch:012d}.{self.format}"
+        work = self.folder / f".{final.name}.{uuid.uuid4().hex[:8]}"
+        rows = change_rows(epoch, delta).coalesce(1).sortWithinPartitions(CHANGE)
+        try:
+            writer = rows.write.options(**_WRITE_OPTIONS[self.format])
+            writer.format(self.format).save(f"file://{work}")
+            parts = [part for part in work.glob("part-*") if self._has_rows(part)]
+            for part in parts:
+                _make_durable(part)
+                part.replace(final)
+            _make_durable(self.folder)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def _has_rows(self, part: Path) -> bool:
+        if self.format == "parquet":
+            return bool(pq.read_metadata(part).num_rows)
+        with part.open("rb") as file:
+            lines = 2 if self.format == "csv" else 1
+            return sum(1 for _ in zip(range(lines), file, strict=False)) == lines
+
+
+def _make_durable(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def files_sink(spec: SinkSpec) -> FilesSink:
+    """Build the sink from what a user declared."""
+    options = Options.of(NAME, spec.options)
+    layout = options.choice("format", FORMATS, "json")
+    for column in spec.schema if layout == "csv" else ():
+        if column.type.lower().startswith(_NESTED):
+            expected = f'json or parquet: column "{column.name}" is {column.type}'
+            raise BadOption(NAME, "format", layout, expected)
+    given = options.required("path", "the path of a folder")
+    scheme, colon, rest = given.partition("://")
+    if colon and scheme != "file":
+        raise options.bad("path", "a path of this machine or of a mounted file system")
+    folder = Path(rest if colon else given).expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise options.bad("path", f"a folder that can be made ({error.strerror})") from None
+    return FilesSink(folder, layout)

@@ -1,0 +1,155 @@
+"""Queries: every relation that one names is bound at one epoch, then Spark runs it."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from laminar.delta.change import quote
+from laminar.delta.program import Shape
+from laminar.errors import NotSupported, UnknownRelation
+from laminar.runtime.functions import known_functions
+from laminar.runtime.refusals import SPARK_FAILS, explain_refusal, pointed
+from laminar.runtime.spark import suit
+from laminar.runtime.system import TABLES
+from laminar.runtime.visible import Visible
+from laminar.sql import relations_of, rewrite_windows
+from laminar.sql.system import SYSTEM, name_system_tables, system_table
+from laminar.sql.time_travel import Past
+from laminar.store import SegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from laminar.runtime.engine import Engine
+    from laminar.runtime.faces import Faces
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A query that Spark has analysed; nothing has run."""
+
+    frame: DataFrame
+    epoch: int
+    shapes: Mapping[str, Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A query in names that the session knows, and what they stand for."""
+
+    text: str
+    epoch: int
+    shapes: Mapping[str, Shape]
+
+
+class Reader:
+    """One session in which queries run; whoever binds names in it holds the lock."""
+
+    def __init__(self, engine: Engine, session: SparkSession, store: SegmentStore) -> None:
+        self._engine = engine
+        self.session = session
+        self.store = store
+        self.lock = threading.Lock()
+
+    def query(
+        self, query: str, as_of_epoch: int | None = None, pasts: Sequence[Past] = ()
+    ) -> Answer:
+        """Analyse a query over one consistent epoch of all relations it names.
+
+        In one with `pasts` every relation says its own epoch.
+        """
+        text = rewrite_windows(query)
+        with self.lock:
+            bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)
+            try:
+                return Answer(self.session.sql(bound.text), bound.epoch, bound.shapes)
+            except SPARK_FAILS as error:
+                functions = functools.partial(known_functions, self.session)
+                found = explain_refusal(error, bound.shapes, functions)
+                raise pointed(found, error, query, bound.text) from None
+
+    def bind(self, text: str, as_of_epoch: int | None = None, skip: Collection[str] = ()) -> Bound:
+        """Bind what a query names, except for relations that the caller binds itself."""
+        visible = self._engine.visible
+        names, system = _named(text, visible, skip)
+        if system and as_of_epoch is not None:
+            raise NotSupported(
+                f'"{SYSTEM}" as of an older epoch', "it describes the newest; leave AS OF EPOCH out"
+            )
+        epoch, faces = self._engine.faces_at(
+            self.session, self.store, as_of_epoch, names, visible=visible
+        )
+        suit(self.session, changed=faces.held_rows(names), held=0)
+        for name in names:
+            if name not in skip:
+                faces.content(name).createOrReplaceTempView(quote_all(name))
+        text, bound = name_system_tables(text, system) if system else (text, {})
+        for table, name in bound.items():
+            self._system_frame(table, visible, faces).createOrReplaceTempView(quote_all(name))
+        shapes = {name.lower(): visible.catalog.shape(name) for name in names}
+        shapes |= {f"{SYSTEM}.{table}": TABLES[table].shape for table in bound}
+        return Bound(text, epoch, shapes)
+
+    def _bind_pasts(self, text: str, pasts: Sequence[Past]) -> Bound:
+        """Bind relations at epochs of their own, each under a name that holds both."""
+        visible = self._engine.visible
+        told = {past.bound.lower() for past in pasts}
+        for each in relations_of(text):
+            if each.lower() not in told:
+                hint = "with several epochs, write AS OF EPOCH after each relation"
+                raise NotSupported(f'"{each}" without an epoch', hint)
+        shapes: dict[str, Shape] = {}
+        for past in pasts:
+            if system_table(past.relation) is not None:
+                raise NotSupported(f'"{SYSTEM}" as of an older epoch', "it describes the newest")
+            name = visible.catalog.resolve(past.relation)
+            _, faces = self._engine.faces_at(
+                self.session, self.store, past.epoch, [name], visible=visible
+            )
+            faces.content(name).createOrReplaceTempView(quote_all(past.bound))
+            shapes[name.lower()] = visible.catalog.shape(name)
+        return Bound(text, max(past.epoch for past in pasts), shapes)
+
+    def _system_frame(self, name: str, visible: Visible, faces: Faces) -> DataFrame:
+        table = TABLES[name]
+        frame = self.session.createDataFrame(table.arrow(self._engine, visible))
+        if name != "materialized_views" or not visible.catalog.programs:
+            return frame
+        # Each count is a query inside the query, and one that nobody asks for never runs.
+        cases = []
+        for place, view in enumerate(visible.catalog.programs):
+            faces.content(view).createOrReplaceTempView(f"__rows_{place}")
+            literal = view.replace("\\", "\\\\").replace("'", "\\'")
+            cases.append(f"WHEN '{literal}' THEN (SELECT COUNT(*) FROM __rows_{place})")
+        frame.createOrReplaceTempView("__views")
+        listed = [
+            f"CASE name {' '.join(cases)} END AS rows" if column == "rows" else quote(column)
+            for column, _ in table.columns
+        ]
+        return self.session.sql(f"SELECT {', '.join(listed)} FROM __views")
+
+
+def quote_all(name: str) -> str:
+    """Quote a name of one part, dots included."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def _named(text: str, visible: Visible, skip: Collection[str]) -> tuple[list[str], list[str]]:
+    """Return the relations of the user's, and those of the system, that a query names."""
+    names, system = [], []
+    for each in relations_of(text):
+        table = system_table(each)
+        if each in skip and not visible.catalog.exists(each):
+            continue
+        if table is None:
+            names.append(visible.catalog.resolve(each))
+        elif table in TABLES:
+            system.append(table)
+        else:
+            raise UnknownRelation(each, [f"{SYSTEM}.{known}" for known in TABLES])
+    return names, system

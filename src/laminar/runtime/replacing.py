@@ -1,0 +1,122 @@
+"""Giving a view another definition: what depends on it is checked, rebuilt, committed at once.
+
+Until the commit, readers see the old definitions over the old rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from laminar.errors import (
+    DependentRefused,
+    LaminarError,
+    MvCycleDetected,
+    NotSupported,
+    RelationExists,
+)
+from laminar.runtime.definitions import TableDefinition, ViewDefinition
+from laminar.runtime.relations import partial_trace
+from laminar.sql import relations_of
+from laminar.sql.equality import same_query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from laminar.model.trace import Trace
+    from laminar.runtime.catalog import Catalog
+    from laminar.runtime.engine import Engine
+
+
+def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
+    """Replace a view and rebuild its dependents; say whether anything had to be done."""
+    old = _view(engine, definition.name)
+    definition = replace(definition, name=old.name)
+    if _same(old, definition):
+        return False
+    if any(name.lower() == old.name.lower() for name in relations_of(definition.query)):
+        raise MvCycleDetected([old.name, old.name])
+    registry = engine.catalog.registry
+    affected = (old.name, *registry.all_dependents(old.name))
+    _refuse_held(engine, affected, "replacing")
+    sinks = engine.publisher.of(affected)
+    if sinks:
+        hint = f"drop the sink {sinks[0]} first, and create it again"
+        raise NotSupported(f'replacing "{old.name}", whose changes a sink publishes', hint)
+    with engine.changing(*affected):
+        traces = _without(engine.manifest.traces, engine.catalog, affected)
+        engine.catalog.replace_view(definition, engine.catalog.compile(definition))
+        for name in affected[1:]:
+            _recompile(engine.catalog, old.name, name)
+        traces = _without(traces, engine.catalog, affected)
+        engine.fill_and_commit(affected, traces)
+    return True
+
+
+def alter_view(engine: Engine, name: str, options: Mapping[str, str], sql: str) -> None:
+    """Change options of a view; another refresh policy builds it anew.
+
+    Its rows stay the same, so what depends on it stays as it is.
+    """
+    old = _view(engine, name)
+    new = replace(old, **options)
+    if new == old:
+        return
+    new = replace(new, sql=sql)
+    if new.refresh_policy != old.refresh_policy:
+        _refuse_held(engine, (old.name,), "changing the refresh policy of")
+        engine.publisher.catch_up()
+    with engine.changing(old.name):
+        before = engine.catalog.programs[old.name]
+        program = before
+        if new.refresh_policy != old.refresh_policy:
+            program = engine.catalog.compile(new)
+        traces = _without(engine.manifest.traces, engine.catalog, (old.name,))
+        engine.catalog.replace_view(new, program)
+        if program == before:
+            engine.fill_and_commit((), engine.manifest.traces)
+        else:
+            engine.fill_and_commit((old.name,), _without(traces, engine.catalog, (old.name,)))
+
+
+def _view(engine: Engine, name: str) -> ViewDefinition:
+    found = engine.catalog.definitions[engine.catalog.resolve(name)]
+    if isinstance(found, TableDefinition):
+        raise RelationExists(found.name)
+    if not isinstance(found, ViewDefinition):
+        raise NotSupported(f'changing "{name}", which a Python operator keeps', "change the DAG")
+    return found
+
+
+def _same(old: ViewDefinition, new: ViewDefinition) -> bool:
+    alike = replace(new, query=old.query, sql=old.sql, defined_at=old.defined_at)
+    return same_query(old.query, new.query) and alike == old
+
+
+def _recompile(catalog: Catalog, replaced: str, name: str) -> None:
+    definition = catalog.definitions[name]
+    if not isinstance(definition, ViewDefinition):
+        raise DependentRefused(replaced, name, "a Python operator keeps it, whose state stays")
+    try:
+        catalog.replace_view(definition, catalog.compile(definition))
+    except MvCycleDetected:
+        raise
+    except LaminarError as error:
+        reason = "; ".join(part for part in (error.message, error.detail) if part)
+        raise DependentRefused(replaced, name, reason) from error
+
+
+def _refuse_held(engine: Engine, names: Iterable[str], doing: str) -> None:
+    for name in names:
+        if name in engine.held_since:
+            hint = "RESUME what is paused first"
+            raise NotSupported(f'{doing} "{name}" while it is held at an older epoch', hint)
+
+
+def _without(
+    traces: Mapping[str, Trace], catalog: Catalog, views: Iterable[str]
+) -> dict[str, Trace]:
+    """Return the traces without those of views."""
+    own = {each.shape.name for view in views for each in catalog.programs[view].relations}
+    gone = own | {partial_trace(name) for name in own}
+    return {name: trace for name, trace in traces.items() if name not in gone}

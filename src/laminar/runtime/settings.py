@@ -1,0 +1,106 @@
+"""Settings of a database: `SET laminar.x = y`. Declared once, typed, and used where they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from laminar.errors import BadSetting, NotSupported, UnknownSetting
+from laminar.runtime.view_options import OPTIONS, refusal
+
+PREFIX = "laminar."
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: a whole number from `least` on, yes or no, or one of some words."""
+
+    name: str
+    default: str
+    about: str
+    least: int | None = None
+    words: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What it takes, in words."""
+        if self.words:
+            return ", ".join(self.words)
+        return f"a whole number, {self.least} or more"
+
+    def checked(self, value: str) -> str:
+        """Return a value in its one spelling; raise if it does not fit."""
+        text = value.strip().lower()
+        if self.words:
+            if text in self.words:
+                return text
+        elif text.replace("_", "").isdecimal() and int(text) >= (self.least or 0):
+            return str(int(text))
+        raise BadSetting(f"{PREFIX}{self.name}", value, self.kind)
+
+
+_ON_OFF = ("on", "off")
+
+SETTINGS: dict[str, Setting] = {
+    each.name: each
+    for each in (
+        *(
+            Setting(option.name, option.default, f"{option.about}; default for new views",
+                    words=option.words)
+            for option in OPTIONS.values()
+            if option.words
+        ),
+        Setting("retained_epochs", "64", "past epochs that AS OF EPOCH can still read", least=1),
+        Setting("compaction", "on", "merge small segments in the background", words=_ON_OFF),
+        Setting("compaction_fanout", "8", "segments of one size before they are merged", least=2),
+        Setting("max_fan_out", "1024", "views that may read one relation", least=1),
+        Setting("collect_limit_rows", "500000", "up to so many rows a delta travels through the"
+                " driver instead of a write job", least=0),
+    )
+}  # fmt: skip
+"""Name without prefix -> setting."""
+
+
+class Settings:
+    """What is set; everything else has its default."""
+
+    names: ClassVar[tuple[str, ...]] = tuple(f"{PREFIX}{name}" for name in SETTINGS)
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        # One that this version does not know any more is left out, as if it had been reset.
+        self.given = {name: value for name, value in (given or {}).items() if name in SETTINGS}
+
+    def text(self, name: str) -> str:
+        """Return a value."""
+        return self.given.get(name, SETTINGS[name].default)
+
+    def number(self, name: str) -> int:
+        """Return a value that is a whole number."""
+        return int(self.text(name))
+
+    def is_on(self, name: str) -> bool:
+        """Return a value that is on or off."""
+        return self.text(name) == "on"
+
+    def with_value(self, name: str, value: str) -> Settings:
+        """Return the settings after SET."""
+        known = find(name)
+        checked = known.checked(value)
+        refused = refusal(known.name, checked)
+        if refused:
+            raise NotSupported(f'{PREFIX}{known.name} = "{value}"', refused)
+        return Settings({**self.given, known.name: checked})
+
+    def without(self, name: str) -> Settings:
+        """Return the settings after RESET."""
+        known = find(name)
+        return Settings({key: value for key, value in self.given.items() if key != known.name})
+
+
+def find(name: str) -> Setting:
+    """Return a setting by its full name; names ignore case."""
+    found = SETTINGS.get(name.lower().removeprefix(PREFIX))
+    if found is None:
+        raise UnknownSetting(name, Settings.names)
+    return found

@@ -1,0 +1,21 @@
+"""Where a node stands: its epoch, and its place in the order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from laminar.dag import StreamingDag
+    from laminar.model.ids import NodeId
+    from laminar.runtime.engine import Engine
+    from laminar.runtime.visible import Visible
+
+
+def epoch_of(name: str, engine: Engine, visible: Visible) -> int:
+    """Return the last epoch a relation has applied; one that is held stays behind."""
+    return engine.held_since.get(name, visible.manifest.epoch)
+
+
+def wave_of(dag: StreamingDag) -> dict[NodeId, int]:
+    """Return for each node after how many others' waves it runs."""
+    return {node: number for number, wave in enumerate(dag.waves()) for node in wave}

@@ -1,0 +1,88 @@
+"""Epochs, checkpoints, counters and settings, as relations."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from laminar.runtime.metrics import collect_metrics
+from laminar.runtime.settings import PREFIX, SETTINGS
+from laminar.runtime.system.table import Rows, SystemTable, columns
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine import Engine
+    from laminar.runtime.visible import Visible
+
+
+def _epochs(engine: Engine, _visible: Visible) -> Rows:
+    for manifest in engine.history():
+        report = manifest.state.get("report") or {}
+        traces = manifest.traces.values()
+        yield (
+            manifest.epoch,
+            manifest.revision,
+            datetime.fromisoformat(manifest.committed_at),
+            report.get("rows_in"),
+            report.get("duration_ms"),
+            sum(len(trace.segments) for trace in traces),
+            sum(trace.rows for trace in traces),
+            sum(trace.bytes for trace in traces),
+        )
+
+
+def _no_checkpoints(_engine: Engine, _visible: Visible) -> Rows:
+    return ()
+
+
+def _metrics(engine: Engine, _visible: Visible) -> Rows:
+    found = collect_metrics(engine)
+    for name in (
+        "epoch",
+        "multicast_publishes",
+        "relations",
+        "segments",
+        "stored_rows",
+        "stored_bytes",
+    ):
+        yield name, None, float(getattr(found, name))
+    for node, counted in found.nodes.items():
+        for name in ("executions", "last_ms", "last_rows"):
+            yield name, node, float(getattr(counted, name))
+
+
+def _settings(engine: Engine, _visible: Visible) -> Rows:
+    for name, each in SETTINGS.items():
+        yield (
+            f"{PREFIX}{name}",
+            engine.settings.text(name),
+            each.default,
+            name in engine.settings.given,
+            each.kind,
+            each.about,
+        )
+
+
+TABLES = (
+    SystemTable(
+        "epochs",
+        columns(
+            "epoch bigint, revision int, committed_at timestamp, rows_in bigint,"
+            " duration_ms double, segments bigint, stored_rows bigint, stored_bytes bigint"
+        ),
+        _epochs,
+    ),
+    SystemTable(
+        "checkpoints",
+        columns("checkpoint_id bigint, epoch bigint, created_at timestamp, bytes bigint"),
+        _no_checkpoints,
+    ),
+    SystemTable("metrics", columns("name string, node string, value double"), _metrics),
+    SystemTable(
+        "settings",
+        columns(
+            "name string, value string, default_value string, is_set boolean, takes string,"
+            " about string"
+        ),
+        _settings,
+    ),
+)

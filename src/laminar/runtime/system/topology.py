@@ -1,0 +1,126 @@
+"""The DAG as relations: nodes, edges, groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laminar.dag import DagChannelType, DagNodeType
+from laminar.dag.policies import DiamondConsistency, DiamondSchedulePolicy
+from laminar.runtime.definitions import ViewDefinition
+from laminar.runtime.system.standing import epoch_of, wave_of
+from laminar.runtime.system.table import Rows, SystemTable, columns
+
+if TYPE_CHECKING:
+    from laminar.dag.diamond import ConsistencyGroup
+    from laminar.runtime.catalog import Catalog
+    from laminar.runtime.engine import Engine
+    from laminar.runtime.visible import Visible
+
+
+def _topology(engine: Engine, visible: Visible) -> Rows:
+    dag, programs = visible.catalog.dag, visible.catalog.programs
+    name = {node.id: node.name for node in dag.nodes.values()}
+    outlets: dict[str, list[str]] = {}
+    for sink in engine.publisher.sinks():
+        outlets.setdefault(sink.relation, []).append(sink.name)
+    waves = wave_of(dag)
+    for node in dag.nodes.values():
+        program = programs.get(node.name)
+        outputs = [name[each] for each in dag.downstream(node.id)]
+        yield (
+            node.id,
+            node.name,
+            node.node_type.value,
+            [name[each] for each in dag.upstream(node.id)],
+            outputs + outlets.get(node.name, []),
+            node.id in dag.shared_stages(),
+            len(outputs),
+            waves[node.id],
+            program.strategy.value if program else None,
+        )
+    for place, sink in enumerate(engine.publisher.sinks()):
+        inner = dag.node_id_by_name(sink.relation)
+        wave = waves[inner] + 1 if inner is not None else 0
+        kind = DagNodeType.SINK.value
+        yield len(dag.nodes) + place, sink.name, kind, [sink.relation], [], False, 0, wave, None
+
+
+def _edges(engine: Engine, visible: Visible) -> Rows:
+    dag = visible.catalog.dag
+    name = {node.id: node.name for node in dag.nodes.values()}
+    for edge in dag.edges.values():
+        target = name[edge.target]
+        yield (
+            edge.id,
+            name[edge.source],
+            target,
+            edge.channel_type.value,
+            edge.source_port,
+            edge.target_port,
+            epoch_of(target, engine, visible),
+        )
+    for place, sink in enumerate(engine.publisher.sinks()):
+        channel = DagChannelType.SPSC.value
+        edge_id = len(dag.edges) + place
+        yield edge_id, sink.relation, sink.name, channel, 0, 0, engine.publisher.cursor(sink.name)
+
+
+def _groups(engine: Engine, visible: Visible) -> Rows:
+    name = {node.id: node.name for node in visible.catalog.dag.nodes.values()}
+    for group_id, group in groups(visible.catalog):
+        members = [name[each] for each in group.members]
+        # A group is where all of its members are.
+        epoch = min(epoch_of(each, engine, visible) for each in members)
+        for node, member in zip(group.members, members, strict=True):
+            yield (
+                group_id,
+                member,
+                node in group.convergence_points,
+                epoch,
+                schedule_policy(group, visible.catalog).value,
+                DiamondConsistency.ATOMIC.value,
+            )
+
+
+def groups(catalog: Catalog) -> list[tuple[int, ConsistencyGroup]]:
+    """Return the groups of more than one view, counted from 1 in execution order."""
+    found = (group for group in catalog.dag.consistency_groups() if not group.is_singleton())
+    return list(enumerate(found, start=1))
+
+
+def schedule_policy(group: ConsistencyGroup, catalog: Catalog) -> DiamondSchedulePolicy:
+    """Return the policy of a group: the strictest of the views in which its paths meet."""
+    policy = DiamondSchedulePolicy.FASTEST
+    for node in group.convergence_points:
+        definition = catalog.definitions[catalog.dag.nodes[node].name]
+        if isinstance(definition, ViewDefinition):
+            policy = policy.stricter(DiamondSchedulePolicy(definition.diamond_schedule_policy))
+    return policy
+
+
+TABLES = (
+    SystemTable(
+        "dag_topology",
+        columns(
+            "node_id int, name string, node_type string, inputs array<string>,"
+            " outputs array<string>, is_shared boolean, consumers int, wave int, strategy string"
+        ),
+        _topology,
+    ),
+    SystemTable(
+        "dag_edges",
+        columns(
+            "edge_id int, source string, target string, channel_type string, source_port int,"
+            " target_port int, cursor bigint"
+        ),
+        _edges,
+    ),
+    SystemTable(
+        "diamond_groups",
+        columns(
+            "group_id int, member string, is_convergence boolean, epoch bigint,"
+            " schedule_policy string, consistency string"
+        ),
+        _groups,
+    ),
+)

@@ -1,0 +1,42 @@
+"""What readers see: definitions and data that belong together, replaced in one assignment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from laminar.model.trace import Manifest
+from laminar.runtime.catalog import Catalog
+
+if TYPE_CHECKING:
+    from laminar.runtime.relations import Relations
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """A committed epoch and the definitions it was committed with."""
+
+    manifest: Manifest
+    catalog: Catalog
+
+    def upstream(self, names: list[str]) -> list[str]:
+        """Return the names and all that the views among them read, however far."""
+        registry = self.catalog.registry
+        above = {
+            each
+            for name in names
+            if name in self.catalog.programs
+            for each in registry.all_dependencies(name)
+        }
+        return [*names, *sorted(above - set(names))]
+
+    def relations_at(self, manifest: Manifest) -> Relations:
+        """Return the physical graph as it was stored in a manifest of these definitions."""
+        if manifest is self.manifest:
+            return self.catalog.relations
+        # What is stored now may have been fused or unfinished then.
+        return replace(
+            self.catalog.relations,
+            fused=frozenset(manifest.state.get("fused", ())),
+            finished=frozenset(manifest.traces),
+        )
