@@ -27,11 +27,12 @@ def text(node: Node) -> str | None:
         ),
         (
             Filter(Project(SCAN, (("c2", "c3"), ("c1 + 1", "c4"))), "c3 > c4"),
-            "SELECT `b` AS c3, `a` + 1 AS c4, __weight FROM t__delta WHERE (`b` > (`a` + 1))",
+            "SELECT `b` AS c3, `a` + 1 AS c4, __weight "
+            "FROM t__delta AS __r WHERE (`b` > (`a` + 1))",
         ),
         (
             Project(Filter(Filter(SCAN, "c1 = 'c2'"), "c2.c1 > 0"), (("c2", "`b`"),)),
-            "SELECT `b`, __weight FROM t__delta WHERE (`a` = 'c2') AND (`b`.c1 > 0)",
+            "SELECT `b`, __weight FROM t__delta AS __r WHERE (`a` = 'c2') AND (`b`.c1 > 0)",
         ),
         (Project(SCAN, (("c1 * 2", "`c1`"),)), "SELECT `a` * 2 AS `c1`, __weight FROM t__delta"),
     ],

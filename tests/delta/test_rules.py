@@ -115,7 +115,7 @@ def test_an_anti_join_against_nothing_is_its_left_side() -> None:
 
 def test_linear_rules_go_through_every_face() -> None:
     one = given("a")
-    assert delta_filter(Filter(A, "c1 > 1"), one).delta == "SELECT * FROM (da) WHERE c1 > 1"
+    assert delta_filter(Filter(A, "c1 > 1"), one).delta == "SELECT * FROM (da) AS __r WHERE c1 > 1"
     assert delta_project(Project(A, (("c1", "c1"), ("c2 + 1", "c9"))), one).before == (
         "SELECT c1, c2 + 1 AS c9, __weight FROM (a0)"
     )

@@ -40,7 +40,9 @@ class Block:
             f"{text}, " if text == name else f"{text} AS {name}, " for text, name in self.items
         )
         where = " AND ".join(f"({each})" for each in self.predicates)
-        return f"SELECT {items}{weight} FROM {rows}" + (f" WHERE {where}" if where else "")
+        # Without an alias, Spark would take `WHERE (flag)` for one, with a list of columns.
+        tail = f" AS __r WHERE {where}" if where else ""
+        return f"SELECT {items}{weight} FROM {rows}{tail}"
 
 
 def block_of(node: Node) -> Block | None:

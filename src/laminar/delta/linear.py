@@ -25,7 +25,7 @@ def keeps_weights(node: Node) -> bool:
 
 def delta_filter(node: Filter, given: Change) -> Change:
     """Δσ(A) = σ(ΔA)."""
-    return given.map(lambda rows: f"SELECT * FROM ({rows}) WHERE {node.predicate}")
+    return given.map(lambda rows: f"SELECT * FROM ({rows}) AS __r WHERE {node.predicate}")
 
 
 def delta_project(node: Project, given: Change) -> Change:
