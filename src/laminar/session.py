@@ -6,13 +6,20 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from laminar.errors import DatabaseClosed, NotSupported, SqlSyntaxError, StoreUnwritable
+from laminar.errors import (
+    DatabaseClosed,
+    InvalidSetting,
+    NotSupported,
+    SqlSyntaxError,
+    StoreUnwritable,
+)
 from laminar.result import Result
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
@@ -21,6 +28,7 @@ from laminar.runtime.reading import Reader
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
+from laminar.runtime.time_settings import TimeSettings
 from laminar.sql import Query, parse_script, parse_statement
 from laminar.sql.time_travel import Past
 from laminar.store import SegmentStore
@@ -38,6 +46,7 @@ def connect(
     *,
     spark: SparkSession | None = None,
     master: str | None = None,
+    settings: TimeSettings | None = None,
 ) -> Database:
     """Open a database, or create it.
 
@@ -45,8 +54,9 @@ def connect(
         path: its directory; None for a temporary one that goes when it is closed.
         spark: a session of the caller's; by default an embedded one is started.
         master: where an embedded session runs, `local[*]` by default.
+        settings: limits of event time, and the clock that time is read from.
     """
-    return Database(path, spark=spark, master=master)
+    return Database(path, spark=spark, master=master, settings=settings)
 
 
 class Database:
@@ -58,11 +68,12 @@ class Database:
         *,
         spark: SparkSession | None = None,
         master: str | None = None,
+        settings: TimeSettings | None = None,
     ) -> None:
         session = spark if spark is not None else start_spark(master)
         self._temporary = path is None
         self.path = _folder(path)
-        self.engine = Engine(self.path, session)
+        self.engine = Engine(self.path, session, settings)
         self._reading = own_session(session, 2)
         self._reader = Reader(self.engine, self._reading, SegmentStore(self.path, self._reading))
         self._callbacks: list[Callable[[EpochReport], object]] = []
@@ -154,6 +165,20 @@ class Database:
             last = report
         return last
 
+    def advance_watermark(self, name: str, watermark: datetime | str) -> None:
+        """Say that a source has no more rows before a time, as its own punctuation would.
+
+        The next step acts on it. A time may be ISO text; without a zone it is UTC, and one in the
+        past changes nothing.
+        """
+        self._require_open()
+        self.engine.advance_watermark(name, _micros(watermark))
+
+    def end_of_stream(self, name: str) -> None:
+        """Say that a source has no more rows: with the next step all its windows are over."""
+        self._require_open()
+        self.engine.end_of_stream(name)
+
     def on_epoch(self, callback: Callable[[EpochReport], object]) -> None:
         """Call a function after every committed epoch."""
         self._callbacks.append(callback)
@@ -195,6 +220,17 @@ class Database:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _micros(given: datetime | str) -> int:
+    try:
+        moment = datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        raise InvalidSetting("watermark", given, "a time such as 2026-01-31T12:00:00") from None
+    if not isinstance(moment, datetime):
+        raise InvalidSetting("watermark", given, "a datetime")
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def _folder(path: str | Path | None) -> Path:

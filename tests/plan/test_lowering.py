@@ -69,10 +69,6 @@ def kinds(node: Node) -> set[type]:
         ("SELECT nothing FROM t", Reason.UNRESOLVED_NAME),
         ("SELECT * FROM nowhere", Reason.UNRESOLVED_NAME),
         ("SELECT k FROM t UNION ALL BY NAME SELECT k FROM u", Reason.UNKNOWN_CLAUSE),
-        ("SELECT k, FIRST(x) AS f FROM t GROUP BY k", Reason.NON_DETERMINISTIC),
-        ("SELECT LAST(x, TRUE) AS f FROM t", Reason.NON_DETERMINISTIC),
-        ("SELECT ANY_VALUE(x) FILTER (WHERE k > 1) AS f FROM t", Reason.NON_DETERMINISTIC),
-        ("SELECT FIRST_VALUE(x) IGNORE NULLS AS f FROM t", Reason.NON_DETERMINISTIC),
     ],
 )
 def test_what_has_no_rule_says_why(sql: str, reason: Reason) -> None:

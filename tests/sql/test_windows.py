@@ -33,6 +33,8 @@ REWRITTEN = [
     ("/* TUMBLE(ts, 1) */ 1 -- HOP(x)", "/* TUMBLE(ts, 1) */ 1 -- HOP(x)"),
     ("`TUMBLE`, tumble, t.hop", "`TUMBLE`, tumble, t.hop"),
     ("tumbler(a), session_window(ts, '1 day')", "tumbler(a), session_window(ts, '1 day')"),
+    ("SESSION(ts, INTERVAL '5' MINUTE)", "session_window(ts, '5 minute')"),
+    ("SESSION_END(ts, '1 day')", "session_window(ts, '1 day').end"),
     ("  a ,\n\tb  ", "  a ,\n\tb  "),
     ("", ""),
 ]
@@ -52,6 +54,21 @@ def test_only_the_calls_change() -> None:
     )
 
 
+def test_windows_that_begin_together_are_rows_that_a_view_makes() -> None:
+    call = "(ts, INTERVAL '1' SECOND, INTERVAL '1' MINUTE)"
+    text = (
+        f"SELECT CUMULATE_END{call}, (SELECT 1 FROM u WHERE a) FROM (SELECT * FROM t WHERE b) q"
+        f" WHERE c GROUP BY CUMULATE{call}"
+    )
+    found = rewrite_windows(text)
+    assert found.startswith("SELECT cumulate_1.end, (SELECT 1 FROM u WHERE a) FROM (SELECT * FROM")
+    assert "WHERE b) q LATERAL VIEW EXPLODE(TRANSFORM(" in found
+    assert found.endswith(") cumulate_1 AS cumulate_1 WHERE c GROUP BY cumulate_1")
+    assert rewrite_windows(f"WITH w AS (SELECT CUMULATE{call} FROM t) SELECT * FROM w").endswith(
+        "cumulate_1 AS cumulate_1) SELECT * FROM w"
+    )
+
+
 BAD = [
     ("TUMBLE()", "LMR-3001"),
     ("TUMBLE(ts)", "LMR-3001"),
@@ -66,10 +83,9 @@ BAD = [
     ("TUMBLE(TABLE t, '1 day')", "LMR-3005"),
     ("HOP(ts, '1 day')", "LMR-3001"),
     ("HOP_START(ts, '1 s' , '5 s')", "LMR-3001"),
-    ("SESSION(ts, '1 day')", "LMR-3005"),
-    ("SESSION_START(ts, '1 day')", "LMR-3005"),
-    ("CUMULATE(ts, '1 day', '2 days')", "LMR-3005"),
-    ("CUMULATE_END(ts, '1 day', '2 days')", "LMR-3005"),
+    ("SESSION(ts, '1 day', '1 day')", "LMR-3001"),
+    ("CUMULATE(ts, '2 days', '3 days')", "LMR-3001"),
+    ("CUMULATE_END(ts, '1 day')", "LMR-3001"),
 ]
 
 

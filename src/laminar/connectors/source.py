@@ -29,7 +29,9 @@ class Source(Protocol):
 
     Law: `read(s, e)` is a function of `(s, e)`, today and after a restart, and
     `read(s, m) + read(m, e) = read(s, e)` as bags. Rows have exactly the declared columns, in
-    their order; there is no weight column, a row read is a row inserted.
+    their order; there is no weight column, a row read is a row inserted. A source that is read in
+    parts may add a column `__partition` that names the part of each row: its watermark is then the
+    least of theirs.
     """
 
     @property
@@ -56,6 +58,16 @@ class ArrowSource(Source, Protocol):
 
     def read_arrow(self, start: Offset | None, end: Offset) -> pa.Table | None:
         """Return the same rows as `read`; None means: use `read` for this range."""
+        ...
+
+
+@runtime_checkable
+class LiveSource(Source, Protocol):
+    """A source of what happens now: a row far ahead of the wall clock is a mistake."""
+
+    @property
+    def live(self) -> bool:
+        """Whether that is so."""
         ...
 
 

@@ -16,20 +16,29 @@ from laminar.delta.block import block_of
 from laminar.delta.guards import guard_of
 from laminar.delta.merge import accumulate
 from laminar.delta.program import (
+    Aged,
+    Emitted,
+    Late,
     Limited,
     Maintained,
     Mapped,
     Merged,
+    Periodic,
     Program,
     Recomputed,
     Regrouped,
+    Sessioned,
     Shape,
 )
 from laminar.delta.render import Everything, change
+from laminar.model.trace import ARRIVAL
 from laminar.plan.canonical import canonical, repeated
+from laminar.plan.closing import Lateness
 from laminar.plan.nodes import (
     Aggregate,
+    Aging,
     Anti,
+    Close,
     Constant,
     Filter,
     Generate,
@@ -39,6 +48,8 @@ from laminar.plan.nodes import (
     Project,
     Reweigh,
     Scan,
+    Sessions,
+    Timely,
     TopK,
     UnionAll,
     Window,
@@ -65,16 +76,46 @@ class Types(Protocol):
         ...
 
 
-def compile_query(shape: Shape, node: Node, types: Types) -> Program:
-    """Compile a lowered query; `shape` is the view's name, columns and declared types."""
-    return _Compiler(shape, types).compile(node)
+def compile_query(
+    shape: Shape,
+    node: Node,
+    types: Types,
+    *,
+    every_us: int = 0,
+    lateness: Lateness | None = None,
+) -> Program:
+    """Compile a lowered query.
+
+    Args:
+        shape: the view's name, columns and declared types.
+        node: the plan.
+        types: asks Spark.
+        every_us: how often the view shows its changes; 0 for always.
+        lateness: how to find rows that are late for it.
+    """
+    return _Compiler(shape, types).compile(node, every_us, lateness)
 
 
 def compile_full(
-    shape: Shape, sql: str, reads: tuple[str, ...], reason: Reason, detail: str
+    shape: Shape,
+    sql: str,
+    reads: tuple[str, ...],
+    reason: Reason,
+    detail: str,
+    *,
+    every_us: int = 0,
 ) -> Program:
     """Compile a query that has no rule."""
-    return Program(shape.name, (Recomputed(shape, sql, reads, reason, detail),))
+    if not every_us:
+        return Program(shape.name, (Recomputed(shape, sql, reads, reason, detail),))
+    inner = Shape(f"{shape.name}#1", shape.columns, shape.types)
+    made = Recomputed(inner, sql, reads, reason, detail)
+    return Program(shape.name, (made, _periodic(shape, inner, every_us)))
+
+
+def _periodic(shape: Shape, inner: Shape, every_us: int) -> Periodic:
+    scan = Scan(inner.name, tuple((column, column) for column in inner.columns))
+    return Periodic(shape, scan, (inner.name,), every_us)
 
 
 class _Compiler:
@@ -85,10 +126,11 @@ class _Compiler:
         self.known: dict[Hashable, Shape] = {}
         self.repeated: frozenset[Hashable] = frozenset()
 
-    def compile(self, node: Node) -> Program:
+    def compile(self, node: Node, every_us: int, lateness: Lateness | None) -> Program:
         self.repeated = repeated(node)
         cut = self._cut(node)
         root = self._declared(cut)
+        late = None if lateness is None else self._late(lateness)
         reads = scanned(root)
         own = {each.shape.name for each in self.relations}
         fusible, guard = _is_light(root) or set(reads) <= own, None
@@ -98,8 +140,35 @@ class _Compiler:
             # relation of its own it is enough to try.
             fusible = set(reads) <= own and block_of(root) is not None
             guard = risk if fusible else None
-        self.relations.append(Mapped(self.shape, root, reads, fusible, guard))
-        return Program(self.shape.name, tuple(self.relations))
+        shape = self.shape
+        if every_us:
+            shape = Shape(self._name(), shape.columns, shape.types)
+            self.types.declare(shape)
+        self.relations.append(Mapped(shape, root, reads, fusible, guard))
+        if every_us:
+            self.relations.append(_periodic(self.shape, shape, every_us))
+        return Program(self.shape.name, tuple(self.relations), late=late)
+
+    def _late(self, lateness: Lateness) -> Late:
+        cut = self._cut(lateness.node)
+        types = self.types.types(cut)
+        items = [i for i in lateness.scan.items if i[1] in types and i[0] != ARRIVAL]
+        names, uniques = tuple(name for name, _ in items), tuple(name for _, name in items)
+        shape = Shape(f"{self.shape.name}!late", names, tuple(types[name] for name in uniques))
+        sessions = None
+        if lateness.in_session is not None:
+            kept = [each.shape.name for each in self.relations if isinstance(each, Sessioned)]
+            sessions = (kept[0], lateness.in_session)
+        return Late(
+            shape,
+            cut,
+            uniques,
+            scanned(cut),
+            lateness.time,
+            lateness.is_once,
+            lateness.horizon,
+            sessions,
+        )
 
     def _types_below(self, node: Node) -> Mapping[str, str]:
         """Types of the columns that a chain of filters and projections names."""
@@ -146,8 +215,16 @@ class _Compiler:
                 return self._stateful(node, lambda given: self._mapped(given, self._joined(given)))
             case Join() | Anti():
                 return self._joined(node)
+            case Timely():
+                return Timely(self._cut(node.input), node.horizon)
             case Aggregate():
                 return self._stateful(node, self._aggregate)
+            case Sessions():
+                return self._finished_sessions(node)
+            case Close():
+                return self._close(node)
+            case Aging():
+                return self._stateful(node, self._aged)
             case Window() | KeyedJoin():
                 return self._stateful(node, self._regrouped)
             case TopK():
@@ -169,14 +246,18 @@ class _Compiler:
         return self._stateful(node, lambda given: self._mapped(given, cut))
 
     def _stateful(self, node: NodeT, make: Callable[[NodeT], Maintained]) -> Scan:
+        shape = self._shared(node, make)
+        return Scan(shape.name, tuple(zip(shape.columns, node.columns, strict=True)))
+
+    def _shared(self, node: NodeT, make: Callable[[NodeT], Maintained]) -> Shape:
+        """Return the shape of the relation that stands for a node, made the first time."""
         form = canonical(node)
         if form not in self.known:
             relation = make(node)
             self.types.declare(relation.shape)
             self.relations.append(relation)
             self.known[form] = relation.shape
-        shape = self.known[form]
-        return Scan(shape.name, tuple(zip(shape.columns, node.columns, strict=True)))
+        return self.known[form]
 
     def _name(self) -> str:
         return f"{self.shape.name}#{len(self.relations) + 1}"
@@ -203,7 +284,7 @@ class _Compiler:
         ddl = ", ".join(f"`{name}` {kind}" for name, kind in partials.items())
         return Merged(shape, cut, reads, accumulators, ddl)
 
-    def _result_types(self, node: Aggregate) -> Mapping[str, str]:
+    def _result_types(self, node: Aggregate | Sessions) -> Mapping[str, str]:
         """Spark's own types for the calls, so that a merged result looks like a computed one."""
         if not node.calls:
             return {}
@@ -215,9 +296,7 @@ class _Compiler:
         if isinstance(node, Window):
             return self._regrouped_from(Window(self._cut(node.input), node.partition, node.items))
         left, right = self._light(node.left), self._light(node.right)
-        return self._regrouped_from(
-            KeyedJoin(left, right, node.left_keys, node.right_keys, node.condition, node.kind)
-        )
+        return self._regrouped_from(replace(node, left=left, right=right))
 
     def _regrouped_from(self, node: Aggregate | Window | KeyedJoin) -> Regrouped:
         return Regrouped(self._shape(node, self._group_types(node)), node, scanned(node))
@@ -233,6 +312,66 @@ class _Compiler:
                 return {**self.types.types(node.input), **found}
             case KeyedJoin():
                 return {**self.types.types(node.left), **self.types.types(node.right)}
+
+    def _finished_sessions(self, node: Sessions) -> Node:
+        """Sessions are kept as accumulators where there are some; what they say is linear."""
+        shape = self._shared(node, self._sessioned)
+        relation = next(each for each in self.relations if each.shape.name == shape.name)
+        assert isinstance(relation, Sessioned)
+        if relation.accumulators is None:
+            return Scan(shape.name, tuple(zip(shape.columns, node.columns, strict=True)))
+        types = self._result_types(relation.node)
+        keys = (*node.keys, node.window)
+        names = (*keys, *shape.columns[len(keys) :])
+        items = [(column, column) for column in keys]
+        for call, each in zip(node.calls, relation.accumulators.finishes, strict=True):
+            items.append((f"CAST({each.over('')} AS {types[each.name]})", call.name))
+        scan = Scan(shape.name, tuple(zip(shape.columns, names, strict=True)))
+        return Project(scan, tuple(items))
+
+    def _sessioned(self, node: Sessions) -> Sessioned:
+        cut = replace(node, input=self._cut(node.input))
+        given = self.types.types(cut.input)
+        results = self._result_types(cut)
+        rows = change(cut.input, Everything()).after
+        window = f"SELECT SESSION_WINDOW({cut.time}, '{cut.gap}') AS {cut.window} FROM ({rows})"
+        types = {**given, **self.types.of_sql(window)}
+        names: tuple[str, ...] = cut.columns
+        accumulators = None
+        if mergeable(cut.calls, given):
+            accumulators = Accumulators(cut.calls, given)
+            folds = ", ".join(f"{each.partial} AS {each.name}" for each in accumulators.all)
+            results = self.types.of_sql(f"SELECT {folds} FROM ({rows})")
+            names = (*cut.keys, cut.window, *results)
+        types |= results
+        shape = Shape(self._name(), names, tuple(types[name] for name in names))
+        return Sessioned(shape, cut, scanned(cut.input), accumulators)
+
+    def _close(self, node: Close) -> Node:
+        below = self._cut(node.input)
+        if isinstance(below, Project):
+            return Project(self._emitted(node, below.input), below.items)
+        return self._emitted(node, below)
+
+    def _emitted(self, node: Close, below: Node) -> Scan:
+        assert isinstance(below, Scan)
+        source = next(each for each in self.relations if each.shape.name == below.relation)
+
+        def make(given: Close) -> Emitted:
+            shape = Shape(self._name(), source.shape.columns, source.shape.types)
+            return Emitted(shape, below, (below.relation,), given.horizon)
+
+        shape = self._shared(node, make)
+        names = (name for _, name in below.items)
+        return Scan(shape.name, tuple(zip(shape.columns, names, strict=True)))
+
+    def _aged(self, node: Aging) -> Aged:
+        """Rows wait in a relation of their own until their time has come, and gone."""
+        cut = self._cut(node.input)
+        kept = self._stateful(node.input, lambda given: self._mapped(given, cut))
+        types = self.types.types(cut)
+        shape = Shape(self._name(), node.columns, tuple(types[name] for name in node.columns))
+        return Aged(shape, Aging(kept, node.start, node.end), (kept.relation,))
 
     def _limited(self, node: TopK) -> Limited:
         cut = TopK(self._cut(node.input), node.order, node.limit, node.offset)

@@ -9,6 +9,7 @@ aggregates without accumulators, window functions by partition, outer joins by j
 
 from __future__ import annotations
 
+from laminar.delta.asof import nearest
 from laminar.delta.change import Change, Version, bag, columns, consolidate, quote, table
 from laminar.delta.program import Regrouped
 from laminar.delta.render import Everything
@@ -93,6 +94,8 @@ def _recompute(relation: Regrouped, sides: list[_Keyed], keys: str | None) -> st
             items = "".join(f", {expression} AS {name}" for expression, name in node.items)
             inner = f"SELECT {columns(node.input.columns)}{items} FROM ({rows[0]})"
             return f"SELECT {_typed(relation)} FROM ({inner})"
+        case KeyedJoin(kind="ASOF"):
+            return f"SELECT {_typed(relation)} FROM ({nearest(node, rows[0], rows[1])})"
         case KeyedJoin():
             return (
                 f"SELECT {columns(node.columns)} FROM ({rows[0]}) l "

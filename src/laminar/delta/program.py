@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from laminar.dag import PartitioningStrategy
 from laminar.delta.accumulators import Accumulators
-from laminar.model.trace import WEIGHT
-from laminar.plan.nodes import Aggregate, KeyedJoin, Node, TopK, Window
+from laminar.model.event_time import Timing
+from laminar.model.trace import ARRIVAL, WEIGHT
+from laminar.plan.nodes import (
+    Aggregate,
+    Aging,
+    Horizon,
+    KeyedJoin,
+    Node,
+    Scan,
+    Sessions,
+    TopK,
+    Window,
+)
 from laminar.plan.reasons import Reason
 
 
@@ -40,6 +51,11 @@ class Shape:
     def stored(self) -> str:
         """The columns as Spark DDL, with the weight, as segments have them."""
         return f"{self.ddl}, {WEIGHT} BIGINT"
+
+    @property
+    def numbered(self) -> str:
+        """The same, with the hidden number of arrival that rows of tables have."""
+        return f"{self.ddl}, {ARRIVAL} BIGINT, {WEIGHT} BIGINT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +140,78 @@ class Applied:
     strategy = Strategy.INCREMENTAL
 
 
-Maintained: TypeAlias = Mapped | Merged | Regrouped | Limited | Recomputed | Applied
+@dataclass(frozen=True, slots=True)
+class Sessioned:
+    """Sessions: those that a change touches are computed anew from their rows."""
+
+    shape: Shape
+    node: Sessions
+    reads: tuple[str, ...]
+    accumulators: Accumulators | None
+    strategy = Strategy.AFFECTED_GROUPS
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """Groups whose window is over, of a relation with one row per group."""
+
+    shape: Shape
+    node: Scan
+    reads: tuple[str, ...]
+    horizon: Horizon
+    strategy = Strategy.INCREMENTAL
+
+
+@dataclass(frozen=True, slots=True)
+class Periodic:
+    """A relation as it was at the last turn of the wall clock."""
+
+    shape: Shape
+    node: Scan
+    reads: tuple[str, ...]
+    every_us: int
+    strategy = Strategy.INCREMENTAL
+
+
+@dataclass(frozen=True, slots=True)
+class Aged:
+    """Rows of a stored relation that are there at the time of an epoch."""
+
+    shape: Shape
+    node: Aging
+    reads: tuple[str, ...]
+    strategy = Strategy.INCREMENTAL
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Rows that came when all their windows were final."""
+
+    shape: Shape
+    node: Node
+    columns: tuple[str, ...]  # of the node, in the order of the shape
+    reads: tuple[str, ...]
+    time: str  # the row's time, an expression over the node
+    is_once: str  # true for one of the rows that a window function makes of a row
+    horizon: Horizon  # its path is the start of the first window that is not final
+    sessions: tuple[str, str] | None = None
+    """Where sessions are kept, and when a row is in one of them: then it is not late."""
+    strategy = Strategy.INCREMENTAL
+
+
+Maintained: TypeAlias = (
+    Mapped
+    | Merged
+    | Regrouped
+    | Limited
+    | Recomputed
+    | Applied
+    | Sessioned
+    | Emitted
+    | Periodic
+    | Aged
+    | Late
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +220,8 @@ class Program:
 
     view: str
     relations: tuple[Maintained, ...]
+    timing: Timing = field(default_factory=Timing)
+    late: Late | None = None
 
     @property
     def output(self) -> Maintained:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from laminar.delta.anti import delta_anti
 from laminar.delta.block import block_of, delta_block
-from laminar.delta.change import Change, State, columns
+from laminar.delta.change import Change, State, columns, quote
 from laminar.delta.join import delta_join
+from laminar.delta.lateness import delta_timely
 from laminar.delta.linear import (
     delta_constant,
     delta_filter,
@@ -19,7 +20,9 @@ from laminar.delta.linear import (
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import (
     Aggregate,
+    Aging,
     Anti,
+    Close,
     Constant,
     Filter,
     Generate,
@@ -28,6 +31,8 @@ from laminar.plan.nodes import (
     Node,
     Project,
     Reweigh,
+    Sessions,
+    Timely,
     TopK,
     UnionAll,
     Window,
@@ -65,6 +70,8 @@ def change(node: Node, states: Mapping[str, State], *, first: bool = False) -> C
             return delta_project(node, change(node.input, states, first=first))
         case Generate():
             return delta_generate(node, change(node.input, states, first=first))
+        case Timely():
+            return delta_timely(node, change(node.input, states, first=first), states)
         case Reweigh():
             return delta_reweigh(node, change(node.input, states, first=first))
         case UnionAll():
@@ -79,14 +86,18 @@ def change(node: Node, states: Mapping[str, State], *, first: bool = False) -> C
                 change(node.left, states, first=first),
                 change(node.right, states, first=first),
             )
-        case Aggregate() | Window() | KeyedJoin() | TopK() if isinstance(states, Everything):
+        case Aggregate() | Sessions() | Close() | Aging() | Window() | KeyedJoin() | TopK() if (
+            isinstance(states, Everything)
+        ):
             rows = _as_query(node, states)
             return Change(rows, rows, rows, insert_only=False, positive=False)
         case _:
             raise TypeError(f"{type(node).__name__} keeps state and is a relation of its own")
 
 
-def _as_query(node: Aggregate | Window | KeyedJoin | TopK, states: Everything) -> str:
+def _as_query(
+    node: Aggregate | Sessions | Close | Aging | Window | KeyedJoin | TopK, states: Everything
+) -> str:
     """Render an operator that keeps state as the plain query it stands for: right in its types."""
     rows = [f"({change(each, states).after})" for each in children(node)]
     match node:
@@ -101,7 +112,14 @@ def _as_query(node: Aggregate | Window | KeyedJoin | TopK, states: Everything) -
             return f"SELECT {columns(node.input.columns)}{items}, {WEIGHT} FROM {rows[0]}"
         case KeyedJoin():
             listed = columns(node.columns)
-            join = f"{rows[0]} l {node.kind} JOIN {rows[1]} r ON {node.condition}"
+            kind = "LEFT" if node.kind == "ASOF" else node.kind
+            join = f"{rows[0]} l {kind} JOIN {rows[1]} r ON {node.condition}"
             return f"SELECT {listed}, 1L AS {WEIGHT} FROM {join}"
-        case TopK():
+        case TopK() | Close() | Aging():
             return f"SELECT * FROM {rows[0]}"
+        case Sessions():
+            window = f"SESSION_WINDOW({node.time}, '{node.gap}')"
+            named = [*(quote(key) for key in node.keys), f"{window} AS {node.window}"]
+            named += [f"{call.sql} AS {call.name}" for call in node.calls]
+            group = ", ".join([*(quote(key) for key in node.keys), window])
+            return f"SELECT {', '.join(named)}, 1L AS {WEIGHT} FROM {rows[0]} GROUP BY {group}"

@@ -38,6 +38,7 @@ from laminar.errors.data import (
     RowNotFound,
 )
 from laminar.errors.environment import JavaUnavailable, SparkUnavailable
+from laminar.errors.event_time import EventTimeError, NoWatermark, NoWindow
 from laminar.errors.mv import (
     DuplicateName,
     HasDependents,
@@ -98,6 +99,7 @@ __all__ = [
     "DuplicateNode",
     "EpochExists",
     "EpochNotFound",
+    "EventTimeError",
     "FanOutLimitExceeded",
     "HasDependents",
     "InvalidOperator",
@@ -113,6 +115,8 @@ __all__ = [
     "MvCycleDetected",
     "MvError",
     "NoCheckpointFound",
+    "NoWatermark",
+    "NoWindow",
     "NodeNotFound",
     "NonDeterministic",
     "NotIncremental",

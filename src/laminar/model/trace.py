@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from laminar.errors.store import EpochNotFound, UnsupportedFormat
 
 WEIGHT = "__weight"
 """The column that says how often a row counts: +1 insert, -1 delete, any integer in between."""
+
+ARRIVAL = "__arrival"
+"""The hidden column of a table that says in which order its rows came."""
+
+PARTITION = "__partition"
+"""A column by which a source may say in which of its parts a row was."""
+
+Span: TypeAlias = tuple[int, int]
+"""The least and the largest value of a column; times in microseconds."""
 
 FORMAT_VERSION = 1
 """The newest manifest format this code writes and reads."""
@@ -35,6 +44,8 @@ class Segment:
     """Every weight is 1, so that nobody has to read them."""
     positive: tuple[str, ...] = ()
     """Accumulators that are greater than zero in every row."""
+    spans: Mapping[str, Span] = field(default_factory=dict, hash=False)
+    """Column -> what its values lie between, for columns that carry time; `c.end` is a field."""
 
     def __post_init__(self) -> None:
         if self.lo > self.hi:
@@ -45,8 +56,12 @@ class Segment:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
         """Read back a segment from plain values."""
-        names = ("files", "checksums", "positive")
-        lists = {name: tuple(data[name]) for name in names if name in data}
+        lists = {
+            "files": tuple(data["files"]),
+            "checksums": tuple(data["checksums"]),
+            "positive": tuple(data.get("positive", ())),
+            "spans": {name: tuple(span) for name, span in data.get("spans", {}).items()},
+        }
         return cls(**{**data, **lists})
 
 
@@ -158,6 +173,20 @@ class Manifest:
             raise UnsupportedFormat(version, FORMAT_VERSION)
         traces = {name: Trace.from_json(trace) for name, trace in data["traces"].items()}
         return cls(**{**data, "traces": traces})
+
+
+def united(segments: Sequence[Segment]) -> dict[str, Span]:
+    """Return the spans of what several segments hold together, where each of them knows."""
+    if not segments:
+        return {}
+    known = set.intersection(*(set(each.spans) for each in segments))
+    return {
+        name: (
+            min(each.spans[name][0] for each in segments),
+            max(each.spans[name][1] for each in segments),
+        )
+        for name in sorted(known)
+    }
 
 
 _SEGMENT_FIELDS = tuple(field.name for field in dataclasses.fields(Segment))

@@ -7,18 +7,21 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from laminar.plan.arrival import in_order
 from laminar.plan.calls import (
     aggregated,
-    depends_on_order,
     determined,
     filtered,
-    inside,
+    first_or_last,
     mergeable_parts,
 )
 from laminar.plan.context import Context
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project, UnionAll
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Scope, reads, text, unique
+
+ORDER = "__order"
+"""Stands for the order of the rows until the plan below is known."""
 
 
 @dataclass(slots=True)
@@ -49,9 +52,7 @@ class Units:
         if isinstance(unit, exp.Filter):
             condition = text(unit.expression.this)
             call = unit.this
-        if depends_on_order(call):
-            raise NoRule(Reason.NON_DETERMINISTIC, f"{text(inside(call))} in no order")
-        merged = mergeable_parts(call)
+        merged = first_or_last(call, ORDER) or mergeable_parts(call)
         if merged is None:
             return self._other(ctx, unit)
         function, args = merged
@@ -80,6 +81,7 @@ class Units:
         for key in keys:
             if key not in self.keys:
                 self.keys[key] = ctx.fresh()
+        node = self._in_order(ctx, node)
         items = (*self.keys.items(), *self.arguments.items())
         calls = tuple(self.calls.values())
         return Aggregate(Project(node, items), tuple(self.keys.values()), calls)
@@ -91,6 +93,7 @@ class Units:
         for key in keys:
             if key not in self.keys:
                 self.keys[key] = ctx.fresh()
+        node = self._in_order(ctx, node)
         types = ctx.typer.types(Project(node, tuple(self.keys.items())))
         which, number = ctx.fresh(), ctx.fresh()
         ordered = list(self.keys.items())
@@ -119,6 +122,7 @@ class Units:
         """
         for key in domain.columns:
             self.keys[key] = ctx.fresh()
+        node = self._in_order(ctx, node)
         tagged = Project(node, (*((name, name) for name in node.columns), ("true", tag)))
         rows = Project(tagged, (*self.keys.items(), *self.arguments.items()))
         types = ctx.typer.types(rows)
@@ -126,6 +130,17 @@ class Units:
         values = Project(domain, (*self.keys.items(), *nothing))
         both = UnionAll((rows, values), rows.columns)
         return Aggregate(both, tuple(self.keys.values()), tuple(self.calls.values()), True)
+
+    def _in_order(self, ctx: Context, node: Node) -> Node:
+        """Say what order means where an argument asks for it."""
+        if not any(ORDER in expression for expression in self.arguments):
+            return node
+        node, order = in_order(ctx, node)
+        self.arguments = {
+            expression.replace(ORDER, order): column
+            for expression, column in self.arguments.items()
+        }
+        return node
 
     def rewrite(self, expression: exp.Expr) -> exp.Expr:
         """Put columns in place of keys and aggregate calls in a resolved expression."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
+from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import text, unique
 from laminar.sql.keywords import keywords
 
@@ -148,9 +149,29 @@ def _sorted_text(unit: exp.Expr) -> exp.Expr:
     return copy
 
 
-def depends_on_order(call: exp.Expr) -> bool:
-    """Whether an aggregate takes whichever row comes first."""
-    return _name(inside(call)) in _ANY_ROW
+def first_or_last(call: exp.Expr, order: str) -> tuple[str, list[str]] | None:
+    """Return a call that takes one row of its group as the one over the rows' order it means."""
+    inner = inside(call)
+    name = _name(inner)
+    if name not in _ANY_ROW:
+        return None
+    value, *flags = inner.expressions
+    skips = isinstance(call, exp.IgnoreNulls) or bool(flags and text(flags[0]).lower() == "true")
+    if isinstance(value, exp.IgnoreNulls | exp.RespectNulls):
+        skips, value = isinstance(value, exp.IgnoreNulls), value.this
+    if len(flags) > 1 or isinstance(value, exp.Distinct | exp.Order):
+        raise NoRule(Reason.UNKNOWN_CLAUSE, text(call))
+    written = text(value)
+    by = f"CASE WHEN {written} IS NOT NULL THEN {order} END" if skips else order
+    return "max_by" if name.startswith("last") else "min_by", [written, by]
+
+
+def takes_one_row(query: exp.Expr) -> str | None:
+    """Return a call of FIRST, LAST or ANY_VALUE as an aggregate, if a query has one."""
+    for call in query.find_all(exp.Anonymous):
+        if _name(call) in _ANY_ROW and not call.find_ancestor(exp.Window):
+            return text(call)
+    return None
 
 
 def mergeable_parts(call: exp.Expr) -> tuple[str, list[str]] | None:

@@ -56,6 +56,8 @@ class Context:
     relations: Mapping[str, tuple[str, ...]]  # relation in lower case -> columns
     spelling: Mapping[str, str]  # relation in lower case -> its name
     typer: Typer
+    times: Mapping[str, frozenset[str]] = field(default_factory=dict)  # columns of event time
+    arrivals: frozenset[str] = frozenset()  # relations in lower case whose rows are numbered
     query: Callable[[exp.Expr, Domain | None, CommonTables], Lowered] = field(init=False)
     _next: int = 0
 

@@ -27,8 +27,10 @@ from laminar.plan.nodes import (
     Project,
     UnionAll,
 )
+from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import reads, text, unique
 from laminar.plan.theta import partnered
+from laminar.sql.asof import MARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,9 @@ def keyed_join(
     ctx: Context, left: Node, right: Node, conditions: list[exp.Expr], kind: str
 ) -> Node:
     """Plan an outer, semi or anti join."""
+    marks = [each for each in conditions if _is_mark(each)]
+    if marks:
+        return _asof(ctx, left, right, [each for each in conditions if each not in marks], kind)
     parts = KeyedCondition.of(left, right, conditions)
     if parts.mixed and not parts.pairs:
         return _theta_join(ctx, left, right, conditions, kind)
@@ -248,3 +253,41 @@ def _padded(ctx: Context, kept: Node, other: Node, wanted: tuple[str, ...]) -> N
             for column in wanted
         ),
     )
+
+
+def _is_mark(condition: exp.Expr) -> bool:
+    return any(each.is_string and each.this == MARK for each in condition.find_all(exp.Literal))
+
+
+_COMPARISONS: dict[type[exp.Expr], str] = {exp.GTE: ">=", exp.GT: ">", exp.LTE: "<=", exp.LT: "<"}
+_TURNED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
+
+
+def _asof(ctx: Context, left: Node, right: Node, conditions: list[exp.Expr], kind: str) -> Node:
+    """Plan a join of each left row with the one right row that is nearest in time."""
+    parts = KeyedCondition.of(left, right, conditions)
+    timed = [each.unnest() for each in conditions if type(each.unnest()) in _COMPARISONS]
+    if len(timed) != 1 or len(parts.mixed) != 1 or kind != "LEFT":
+        raise NoRule(Reason.UNKNOWN_CLAUSE, "it compares one time with another, once")
+    pairs = parts.keys()
+    if not parts.pairs or any(pair.operator != "=" for pair in pairs):
+        raise NoRule(Reason.UNKNOWN_CLAUSE, "it needs equal keys, compared with =")
+    one, other, comparison = timed[0].this, timed[0].expression, _COMPARISONS[type(timed[0])]
+    if reads(one) <= frozenset(right.columns):
+        one, other, comparison = other, one, _TURNED[comparison]
+    if not (reads(one) <= frozenset(left.columns) and reads(other) <= frozenset(right.columns)):
+        raise NoRule(Reason.UNKNOWN_CLAUSE, "it compares a time of each side")
+    wide_left, (*keys_left, time_left) = ctx.extend(left, [*(p.left for p in pairs), text(one)])
+    wide_right, (*keys_right, time_right) = ctx.extend(
+        right, [*(p.right for p in pairs), text(other)]
+    )
+    joined = KeyedJoin(
+        wide_left,
+        wide_right,
+        tuple(keys_left),
+        tuple(keys_right),
+        f"{time_left} {comparison} {time_right}",
+        "ASOF",
+        (time_left, comparison, time_right),
+    )
+    return only(joined, (*left.columns, *right.columns))

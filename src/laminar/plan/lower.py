@@ -13,19 +13,35 @@ from laminar.plan.nodes import AggCall, Aggregate, Node, Project, Reweigh, Union
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import text
 from laminar.plan.select import select
+from laminar.plan.sessions import find_sessions
 
 
-def lower(query: exp.Expr, relations: Mapping[str, tuple[str, ...]], typer: Typer) -> Lowered:
-    """Lower a query over known relations (name -> columns). Raises NoRule where none exists."""
+def lower(
+    query: exp.Expr,
+    relations: Mapping[str, tuple[str, ...]],
+    typer: Typer,
+    times: Mapping[str, frozenset[str]] | None = None,
+    arrivals: frozenset[str] = frozenset(),
+) -> Lowered:
+    """Lower a query over known relations. Raises NoRule where none exists.
+
+    Args:
+        query: the parsed query.
+        relations: name -> columns.
+        typer: tells types.
+        times: name -> columns that carry event time.
+        arrivals: names, in lower case, of relations that number their rows.
+    """
     spelling = {name.lower(): name for name in relations}
     columns = {name.lower(): listed for name, listed in relations.items()}
-    ctx = Context(columns, spelling, typer)
+    ctx = Context(columns, spelling, typer, times or {}, arrivals)
 
     def nested(query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> Lowered:
         return _query(ctx, query, domain, ctes)
 
     ctx.query = nested
-    return _query(ctx, query, None, {})
+    lowered = _query(ctx, query, None, {})
+    return Lowered(find_sessions(lowered.node), lowered.names)
 
 
 def _query(ctx: Context, query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> Lowered:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from laminar.model.event_time import Chains, Steps
+
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -142,7 +144,8 @@ class KeyedJoin:
     left_keys: tuple[str, ...]
     right_keys: tuple[str, ...]
     condition: str
-    kind: str  # LEFT, RIGHT, FULL, LEFT SEMI, LEFT ANTI as Spark spells them
+    kind: str  # LEFT, RIGHT, FULL, LEFT SEMI, LEFT ANTI as Spark spells them, or ASOF
+    match: tuple[str, str, str] | None = None  # of ASOF: left time, comparison, right time
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -186,6 +189,75 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
+class Sessions:
+    """One row per session: rows of one key, each at most a gap after the one before it."""
+
+    input: Node
+    keys: tuple[str, ...]
+    time: str  # the column of the input that holds the time
+    gap: str  # as Spark's session_window takes it
+    window: str  # the output column with start and end
+    calls: tuple[AggCall, ...]
+    horizon: Horizon | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return (*self.keys, self.window, *(call.name for call in self.calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """Up to where the windows of a view are final."""
+
+    view: str
+    path: str  # the end of a window, or a key that is a time itself
+    chains: Chains  # from the view's watermark to there
+    origins: tuple[tuple[str, str, Steps], ...]  # (relation, column, steps) that it comes from
+    direct: bool  # a row's time is one of the delta's: no join brings back older rows
+
+
+@dataclass(frozen=True, slots=True)
+class Timely:
+    """The rows whose window is not final yet; what is there already is not judged again."""
+
+    input: Node
+    horizon: Horizon
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return self.input.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The rows of groups whose window is over."""
+
+    input: Node
+    horizon: Horizon
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return self.input.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Aging:
+    """The rows that are there at the time of an epoch: not before `start`, nor from `end` on."""
+
+    input: Node
+    start: str  # columns of the input; NULL is no limit
+    end: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return self.input.columns
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """Each row beside window functions over its partition."""
 
@@ -226,6 +298,10 @@ Node: TypeAlias = (
     | Anti
     | KeyedJoin
     | Aggregate
+    | Sessions
+    | Timely
+    | Close
+    | Aging
     | Window
     | TopK
 )

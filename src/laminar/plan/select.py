@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from laminar.plan.aggregation import Units, aggregate_units, grouping_call
+from laminar.plan.aging import age, reads_clock
 from laminar.plan.calls import aggregated, has_aggregates, is_aggregated
 from laminar.plan.context import CommonTables, Context, Lowered
 from laminar.plan.domain import Domain
@@ -89,7 +90,11 @@ class _Select:
         return conjuncts(clause.this.copy()) if clause else []
 
     def _where(self, node: Node) -> Node:
-        return self._filter(node, self.scope, self._clause("where"))
+        conditions = self._clause("where")
+        timed = [each for each in conditions if reads_clock(each) and not has_subquery(each)]
+        rest = [each for each in conditions if each not in timed]
+        node = self._filter(node, self.scope, rest)
+        return age(self.ctx, node, self.scope, timed) if timed else node
 
     def _filter(self, node: Node, scope: Scope, conditions: list[exp.Expr]) -> Node:
         """Apply plain conditions first, then those with nested queries."""

@@ -5,23 +5,29 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from laminar.dag import StreamingDag
 from laminar.delta.program import Program, Shape
 from laminar.errors import DuplicateName, UnknownRelation
+from laminar.model.event_time import Timing
 from laminar.mv import MaterializedView, MvRegistry
 from laminar.runtime.definitions import (
     Definition,
+    LateDefinition,
     OperatorDefinition,
     TableDefinition,
     ViewDefinition,
 )
 from laminar.runtime.relations import Base, Relation, Relations
-from laminar.runtime.views import RefreshPolicy, define_view
+from laminar.runtime.views import RefreshPolicy, Surroundings, define_view
+from laminar.runtime.watermarks import timing_of
 
 if TYPE_CHECKING:
     from laminar.runtime.typer import SparkTyper
+
+
+AnyView: TypeAlias = ViewDefinition | OperatorDefinition | LateDefinition
 
 
 @dataclass(slots=True)
@@ -69,7 +75,7 @@ class Catalog:
         """Define a table."""
         self.refuse_duplicate(definition.name)
         self.registry.register_base_table(definition.name)
-        self.typer.declare(definition.shape)
+        self.typer.declare(definition.shape, numbered=True)
         self.definitions[definition.name] = definition
         self._dag = None
 
@@ -108,11 +114,36 @@ class Catalog:
             definition.name,
             definition.query,
             RefreshPolicy(definition.refresh_policy),
-            self.shapes(),
-            self.typer,
+            Surroundings(self.shapes(), self.typer, self.timings(), self._tables()),
+            definition.emission,
         )
 
-    def add_view(self, definition: ViewDefinition | OperatorDefinition, program: Program) -> None:
+    def late_program(self, definition: LateDefinition) -> Program:
+        """Return the program of a relation that takes a view's late rows."""
+        late = self.programs[definition.view].late
+        assert late is not None
+        shape = replace(late.shape, name=definition.name)
+        reads = (*late.reads, definition.view)
+        return Program(definition.name, (replace(late, shape=shape, reads=reads),))
+
+    def timings(self) -> dict[str, Timing]:
+        """Return which columns of every relation carry event time."""
+        found: dict[str, Timing] = {}
+        for name, each in self.definitions.items():
+            if isinstance(each, TableDefinition):
+                found[name] = timing_of(each)
+            else:
+                found[name] = self.programs[name].timing
+        return found
+
+    def _tables(self) -> frozenset[str]:
+        return frozenset(
+            name.lower()
+            for name, each in self.definitions.items()
+            if isinstance(each, TableDefinition)
+        )
+
+    def add_view(self, definition: AnyView, program: Program) -> None:
         """Define a compiled view."""
         shape = program.output.shape
         self.registry.register(
@@ -128,7 +159,7 @@ class Catalog:
             raise
         self.typer.declare(shape)
 
-    def replace_view(self, definition: ViewDefinition, program: Program) -> None:
+    def replace_view(self, definition: AnyView, program: Program) -> None:
         """Give a view another definition; it keeps its place and its readers."""
         old = self.registry.view(definition.name)
         self.registry.replace(
@@ -156,7 +187,7 @@ class Catalog:
         listed: list[Relation] = []
         for definition in self.definitions.values():
             if isinstance(definition, TableDefinition):
-                listed.append(Base(definition.shape))
+                listed.append(Base(definition.shape, event_time=definition.event_time))
         for name in self.registry.topo_order():
             listed.extend(self.programs[name].relations)
         return Relations.plan(listed, stored=stored, tapped=tapped, keep_fused=keep_fused)
@@ -167,5 +198,5 @@ class Catalog:
             raise DuplicateName(name)
 
 
-def _text(definition: ViewDefinition | OperatorDefinition) -> str:
+def _text(definition: AnyView) -> str:
     return definition.query if isinstance(definition, ViewDefinition) else ""

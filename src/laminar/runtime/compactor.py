@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from laminar.delta.change import consolidate
+from laminar.delta.lateness import below
 from laminar.delta.merge import merge_partials, partial_columns
 from laminar.delta.program import Merged
 from laminar.model.trace import Segment, Trace
+from laminar.runtime.late import LATE_ROWS
 from laminar.runtime.relations import Relations, partial_trace
 from laminar.store import SegmentStore, compact, plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Cutoff: TypeAlias = tuple[str, int]
+"""A column of time, and the bound before which rows are of no use any more."""
 
 LARGE_ROWS = 32_768
 """Segments of this size are merged rarely: reading them costs by row, not by file."""
@@ -44,17 +49,31 @@ class Compactor:
         self._running: Future[list[Compacted]] | None = None
         self.fanout = 8
 
-    def submit(self, traces: Mapping[str, Trace], relations: Relations, epoch: int) -> bool:
-        """Start compacting what has grown, unless a compaction is running; say whether one is."""
+    def submit(
+        self,
+        traces: Mapping[str, Trace],
+        relations: Relations,
+        epoch: int,
+        cutoffs: Mapping[str, Cutoff] | None = None,
+    ) -> bool:
+        """Start compacting what has grown, unless a compaction is running; say whether one is.
+
+        Args:
+            traces: what there is.
+            relations: what it belongs to.
+            epoch: the newest one.
+            cutoffs: trace -> rows that are of no use any more, and need not be written again.
+        """
         if self._running is not None:
             return True
         work = [
             (name, trace, group)
             for name, trace in traces.items()
+            if name != LATE_ROWS
             for group in plan(trace.segments, fanout=self._fanout(trace))
         ]
         if work:
-            self._running = self._pool.submit(self._run, work, relations, epoch)
+            self._running = self._pool.submit(self._run, work, relations, epoch, cutoffs or {})
         return bool(work)
 
     def adopt(self, traces: Mapping[str, Trace], *, wait: bool = False) -> dict[str, Trace]:
@@ -79,10 +98,11 @@ class Compactor:
         work: list[tuple[str, Trace, tuple[Segment, ...]]],
         relations: Relations,
         epoch: int,
+        cutoffs: Mapping[str, Cutoff],
     ) -> list[Compacted]:
         done: list[Compacted] = []
         for name, trace, group in work:
-            rule = self._rule(name, trace, group, relations)
+            rule = self._rule(name, trace, group, relations, cutoffs.get(name))
             new = compact(self._store, name, epoch, trace.schema, group, rule)
             is_partial = name.endswith(partial_trace(""))
             merged = is_partial and trace.insert_only and rule is not None
@@ -90,7 +110,12 @@ class Compactor:
         return done
 
     def _rule(
-        self, name: str, trace: Trace, group: tuple[Segment, ...], relations: Relations
+        self,
+        name: str,
+        trace: Trace,
+        group: tuple[Segment, ...],
+        relations: Relations,
+        cutoff: Cutoff | None,
     ) -> Callable[[DataFrame], DataFrame] | None:
         positive = all(segment.insert_only for segment in group)
         owner = relations.by_name.get(name.removesuffix(partial_trace("")))
@@ -99,15 +124,19 @@ class Compactor:
             # a retraction names the row it takes back.
             if not positive or not trace.insert_only:
                 names = partial_columns(owner)
-                return self._over(lambda rows: consolidate(rows, names))
+                return self._over(lambda rows: consolidate(_useful(rows, cutoff), names))
             if _is_young(group):
                 return None
             units = all(segment.units for segment in group)
-            return self._over(lambda rows: merge_partials(owner, rows, positive=True, units=units))
+            return self._over(
+                lambda rows: merge_partials(
+                    owner, _useful(rows, cutoff), positive=True, units=units
+                )
+            )
         if positive:
-            return None
+            return None if cutoff is None else self._over(lambda rows: _useful(rows, cutoff))
         columns = tuple(field.name for field in self._store.struct(trace.schema).fields[:-1])
-        return self._over(lambda rows: consolidate(rows, columns))
+        return self._over(lambda rows: consolidate(_useful(rows, cutoff), columns))
 
     def _over(self, rule: Callable[[str], str]) -> Callable[[DataFrame], DataFrame]:
         def apply(frame: DataFrame) -> DataFrame:
@@ -129,3 +158,9 @@ def _is_young(group: tuple[Segment, ...]) -> bool:
     """Whether to put segments together without merging their groups: that needs no Spark."""
     rows = sum(segment.rows for segment in group)
     return group[-1].hi - group[0].lo < YOUNG_EPOCHS and rows < LARGE_ROWS
+
+
+def _useful(rows: str, cutoff: Cutoff | None) -> str:
+    if cutoff is None:
+        return rows
+    return f"SELECT * FROM ({rows}) WHERE NOT ({below(*cutoff)})"

@@ -13,7 +13,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.delta.change import Version, bag, columns, consolidate, quote
 from laminar.errors import NotSupported, RowNotFound, SqlSyntaxError
-from laminar.model.trace import WEIGHT
+from laminar.model.trace import ARRIVAL, WEIGHT
+from laminar.runtime.arrivals import pending_number
 from laminar.runtime.definitions import TableDefinition
 from laminar.runtime.functions import known_functions
 from laminar.runtime.keys import clashes, refuse_found, replacement
@@ -56,7 +57,8 @@ class CurrentRows:
             except SqlSyntaxError as error:
                 # Its place is one in our own text, not in the user's.
                 raise SqlSyntaxError(error.message, hint=error.hint) from None
-            names, current = definition.shape.columns, self._rows(definition)
+            # Copies of a row are told apart by their number, so that one of them can be taken back.
+            names, current = (*definition.shape.columns, ARRIVAL), self._rows(definition)
             try:
                 rows = bag(current, names, positive=False)
                 self._session.sql(rows).createOrReplaceTempView(quote_all(definition.name))
@@ -68,27 +70,56 @@ class CurrentRows:
                 functions = partial(known_functions, self._session)
                 raise explain_refusal(error, bound.shapes, functions) from None
 
-    def require_present(self, definition: TableDefinition, data: pa.Table) -> None:
-        """Refuse a deletion of rows that are not there, or not that often."""
+    def copies(self, definition: TableDefinition, data: pa.Table) -> pa.Table:
+        """Return the copies that a deletion takes: those that came last, with their numbers.
+
+        Raises:
+            RowNotFound: rows are not there, or not that often.
+        """
         names = definition.shape.columns
         with self._reader.lock:
             self._session.createDataFrame(data).createOrReplaceTempView(_UNWANTED)
-            wanted = f"SELECT {columns(names)}, -1L AS {WEIGHT} FROM {_UNWANTED}"
-            there = f"SELECT {columns(names, 't.')}, t.{WEIGHT} FROM ({self._rows(definition)}) t"
+            there = f"SELECT t.* FROM ({self._rows(definition)}) t"
             on = " AND ".join(f"t.{name} <=> u.{name}" for name in _comparable(definition))
             if on:
                 there += f" LEFT SEMI JOIN {_UNWANTED} u ON {on}"
-            left = consolidate(f"{there} UNION ALL {wanted}", names)
-            missing = self._session.sql(f"SELECT * FROM ({left}) WHERE {WEIGHT} < 0 LIMIT 3")
-            rows = [row.asDict() for row in missing.drop(WEIGHT).collect()]
-        if rows:
-            raise RowNotFound(definition.name, rows)
+            # Rows from before numbers were kept have none; they count as the oldest.
+            held = (
+                f"SELECT {columns(names)}, {ARRIVAL}, {WEIGHT}, 0L AS __wanted "
+                f"FROM ({consolidate(there, (*names, ARRIVAL))})"
+            )
+            wanted = (
+                f"SELECT {columns(names)}, CAST(NULL AS BIGINT) AS {ARRIVAL}, 0L AS {WEIGHT}, "
+                f"1L AS __wanted FROM {_UNWANTED}"
+            )
+            numbers = (
+                f"SORT_ARRAY(FLATTEN(COLLECT_LIST(ARRAY_REPEAT(STRUCT({ARRIVAL} AS n), "
+                f"CAST(GREATEST({WEIGHT}, 0L) AS INT)))), false)"
+            )
+            groups = (
+                f"SELECT {columns(names)}, {numbers} AS __held, SUM(__wanted) AS __wanted "
+                f"FROM ({held} UNION ALL {wanted}) GROUP BY {columns(names)} "
+                "HAVING SUM(__wanted) > 0"
+            )
+            taken = (
+                f"SELECT {columns(names)}, __copy.n AS {ARRIVAL} FROM ({groups}) LATERAL VIEW "
+                "EXPLODE(SLICE(__held, 1, CAST(__wanted AS INT))) copies AS __copy"
+            )
+            found = collected(self._session.sql(taken))
+            if found.num_rows == data.num_rows:
+                return found
+            missing = self._session.sql(
+                f"SELECT {columns(names)} FROM ({groups}) WHERE SIZE(__held) < __wanted LIMIT 3"
+            )
+            rows = [row.asDict() for row in missing.collect()]
+        raise RowNotFound(definition.name, rows)
 
     def replacing(self, definition: TableDefinition, data: pa.Table) -> pa.Table:
         """Return the delta by which new rows, one per key, take the place of old ones."""
         with self._reader.lock:
             self._session.createDataFrame(data).createOrReplaceTempView(_NEW)
-            sql = replacement(definition, self._rows(definition), f"SELECT * FROM {_NEW}")
+            new = f"SELECT *, CAST(NULL AS BIGINT) AS {ARRIVAL} FROM {_NEW}"
+            sql = replacement(definition, self._rows(definition), new)
             return collected(self._session.sql(sql))
 
     def refuse_clash(self, definition: TableDefinition, delta: pa.Table) -> None:
@@ -106,14 +137,17 @@ class CurrentRows:
         _, faces = self._engine.faces_at(self._session, self._store, visible=visible)
         faces.frame(name, Version.AFTER).createOrReplaceTempView(_COMMITTED)
         start = visible.manifest.offsets.get(name) or 0
-        parts = [f"SELECT * FROM {_COMMITTED}"]
+        listed = f"{columns(definition.shape.columns)}, {ARRIVAL}, {WEIGHT}"
+        parts = [f"SELECT {listed} FROM {_COMMITTED}"]
         batches = self._engine.pending.after(name, int(start))
         if batches:
-            schema = self._store.struct(definition.shape.stored)
+            schema = self._store.struct(definition.shape.numbered)
             paths = [f"file://{batch.path}" for batch in batches]
             waiting = self._session.read.schema(schema).parquet(*paths)
+            names = [quote(each) for each in definition.shape.columns]
+            waiting = waiting.selectExpr(*names, f"{pending_number()} AS {ARRIVAL}", WEIGHT)
             waiting.createOrReplaceTempView(_PENDING)
-            parts.append(f"SELECT * FROM {_PENDING}")
+            parts.append(f"SELECT {listed} FROM {_PENDING}")
         return " UNION ALL ".join(parts)
 
 

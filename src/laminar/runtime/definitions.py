@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from laminar.delta.emission import Emission
 from laminar.delta.program import Shape
 from laminar.model.schema import Schema
 
@@ -21,6 +22,8 @@ class TableDefinition:
     options: Mapping[str, str] = field(default_factory=dict)
     sql: str = ""
     primary_key: tuple[str, ...] = ()
+    event_time: str | None = None
+    delay_us: int = 0
 
     @property
     def upserts(self) -> bool:
@@ -56,6 +59,7 @@ class ViewDefinition:
     diamond_consistency: str = "atomic"
     diamond_schedule_policy: str = "fastest"
     defined_at: str = ""
+    emission: Emission = field(default_factory=Emission)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +78,22 @@ class OperatorDefinition:
         return Shape(self.name, names, tuple(kind for _, kind in self.columns))
 
 
-Definition = TableDefinition | ViewDefinition | OperatorDefinition
+@dataclass(frozen=True, slots=True)
+class LateDefinition:
+    """Where the rows go that are late for a view."""
+
+    name: str
+    view: str
+    sql: str = ""
+
+
+Definition = TableDefinition | ViewDefinition | OperatorDefinition | LateDefinition
 
 _KINDS: dict[str, type[Definition]] = {
     "table": TableDefinition,
     "view": ViewDefinition,
     "operator": OperatorDefinition,
+    "late": LateDefinition,
 }
 
 
@@ -94,6 +108,8 @@ def from_json(data: Sequence[Mapping[str, Any]]) -> list[Definition]:
     found: list[Definition] = []
     for entry in data:
         values = {key: _frozen(value) for key, value in entry.items() if key != "kind"}
+        if isinstance(values.get("emission"), Mapping):
+            values["emission"] = Emission(**values["emission"])
         found.append(_KINDS[entry["kind"]](**values))
     return found
 

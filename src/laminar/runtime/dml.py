@@ -16,7 +16,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from laminar.delta.change import columns, quote
 from laminar.errors import InvalidQuery, NotSupported, RowDoesNotMatch, UnknownColumn
-from laminar.model.trace import WEIGHT
+from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.current import CurrentRows, collected
 from laminar.runtime.definitions import TableDefinition
 from laminar.runtime.keys import last_of_each, refuse_twice
@@ -56,8 +56,7 @@ class Dml:
         definition = self._table(table)
         data = self._arrow(definition, rows)
         with self._changing:
-            self._current.require_present(definition, data)
-            return self._push(definition, data, -1)
+            return self._push(definition, self._current.copies(definition, data), -1)
 
     def insert_query(self, table: str, names: tuple[str, ...], frame: DataFrame) -> int:
         """Add the rows of a query, by position."""
@@ -114,7 +113,9 @@ class Dml:
             for name, kind, _ in definition.columns
         )
         # Both in one pass over the row: a condition may well be one that chance decides.
-        pairs = f"ARRAY(STRUCT({old}, -1L AS {WEIGHT}), STRUCT({new}, 1L AS {WEIGHT})) AS __pair"
+        gone = f"STRUCT({old}, {ARRIVAL}, -1L AS {WEIGHT})"
+        come = f"STRUCT({new}, CAST(NULL AS BIGINT) AS {ARRIVAL}, 1L AS {WEIGHT})"
+        pairs = f"ARRAY({gone}, {come}) AS __pair"
         query = f"SELECT {pairs} FROM {_matching(definition.name, condition)}"
         with self._changing:
             both = self._current.run(definition, query, then=_EACH_OF_PAIR)
@@ -190,7 +191,10 @@ class Dml:
         """Make weighted rows pending; all batches of a table have one and the same schema."""
         if data.num_rows:
             fields = [pa.field(each.name, each.type) for each in self._schema(definition)]
-            schema = pa.schema([*fields, pa.field(WEIGHT, pa.int64())])
+            hidden = [pa.field(ARRIVAL, pa.int64()), pa.field(WEIGHT, pa.int64())]
+            schema = pa.schema([*fields, *hidden])
+            if ARRIVAL not in data.column_names:
+                data = data.append_column(ARRIVAL, pa.nulls(data.num_rows, pa.int64()))
             self._engine.pending.append(definition.name, data.select(schema.names).cast(schema))
         return int(data.num_rows)
 

@@ -18,13 +18,17 @@ from laminar.errors import (
     ConnectorError,
     DuplicateName,
     HasDependents,
+    NotSupported,
     OperatorNotFound,
 )
+from laminar.model.event_time import END_OF_TIME
 from laminar.model.trace import Manifest, Trace
 from laminar.mv import MvState
+from laminar.runtime import late
 from laminar.runtime.catalog import Catalog
 from laminar.runtime.compactor import Compactor
 from laminar.runtime.definitions import (
+    LateDefinition,
     OperatorDefinition,
     TableDefinition,
     ViewDefinition,
@@ -32,34 +36,42 @@ from laminar.runtime.definitions import (
     to_json,
 )
 from laminar.runtime.epoch_task import EpochTask
+from laminar.runtime.event_time import EventTime, WatermarkRow
 from laminar.runtime.executor import DagExecutor, Delta, named_error
 from laminar.runtime.faces import Faces, Moment, moments_of
 from laminar.runtime.filling import Filler
+from laminar.runtime.future import as_late
 from laminar.runtime.ingest import Ingest, Prefetch, Range, pending_ranges
 from laminar.runtime.keys import Upserts
+from laminar.runtime.late import LATE_ROWS
 from laminar.runtime.maintain import Maintainer
 from laminar.runtime.operators import restore, snapshots
 from laminar.runtime.programs import OBJECT, Sink, Spread, applied
 from laminar.runtime.publishing import Publisher
 from laminar.runtime.refusals import first_sentence
-from laminar.runtime.relations import partial_trace
+from laminar.runtime.relations import partial_trace, pending_trace
 from laminar.runtime.report import EpochReport
 from laminar.runtime.settings import Settings
 from laminar.runtime.spark import own_session, partitions, suit
+from laminar.runtime.time_settings import TimeSettings
 from laminar.runtime.timeline import Timeline
 from laminar.runtime.typer import SparkTyper
 from laminar.runtime.visible import Visible
+from laminar.runtime.watermarks import Turn
 from laminar.store import PendingLog, SegmentStore, discard
 
 if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark.sql import DataFrame, SparkSession
 
 
 class Engine:
     """Tables, views and their epochs under one directory."""
 
-    def __init__(self, root: Path, spark: SparkSession) -> None:
+    def __init__(self, root: Path, spark: SparkSession, limits: TimeSettings | None = None) -> None:
         self.root = root
+        self.limits = limits or TimeSettings()
+        self._first_limits = replace(self.limits)
         self.spark = spark
         self._work = own_session(spark, partitions())
         self._full = own_session(spark, partitions())
@@ -69,6 +81,7 @@ class Engine:
         self._timeline = Timeline(root)
         self._lock = threading.RLock()
         self.catalog = Catalog(SparkTyper(own_session(spark, partitions())))
+        self.time = EventTime(lambda: self.catalog, self.limits)
         self.sources: dict[str, Source] = {}
         self.executor: DagExecutor | None = None
         self.operators: dict[str, Any] = {}
@@ -78,7 +91,7 @@ class Engine:
         self.settings = Settings(self.manifest.state.get("settings"))
         self.held_since: dict[str, int] = dict(self.manifest.state.get("held", {}))
         self.pending = PendingLog(root, _committed(self.manifest))
-        self._reader = Ingest(self._work, self.store, self.pending, self.sources)
+        self._reader = Ingest(self._work, self.store, self.pending, self.sources, self.limits)
         self._prefetch = Prefetch(self._reader)
         self._compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
         self._upserts = Upserts(self._work, self.store)
@@ -99,6 +112,9 @@ class Engine:
             if isinstance(definition, TableDefinition):
                 self._open_source(definition)
                 self.catalog.add_table(definition)
+                self.time.watermarks.add(definition)
+            elif isinstance(definition, LateDefinition):
+                self.catalog.add_view(definition, self.catalog.late_program(definition))
             elif isinstance(definition, OperatorDefinition):
                 program = Program(definition.name, (applied(definition, None),))
                 self.catalog.add_view(definition, program)
@@ -107,6 +123,7 @@ class Engine:
         for name in self.manifest.state.get("paused", ()):
             self.catalog.registry.set_state(name, MvState.PAUSED)
         self.publisher.load(self.manifest.state.get("sinks", ()))
+        self.time.restore(self.manifest)
         self._plan_storage()
 
     # Definitions
@@ -117,6 +134,7 @@ class Engine:
             self.catalog.refuse_duplicate(definition.name)
             self._open_source(definition)
             self.catalog.add_table(definition)
+            self.time.watermarks.add(definition)
             self._plan_storage()
             self._commit(self.manifest.epoch, dict(self.manifest.traces), self.manifest.offsets)
 
@@ -127,9 +145,18 @@ class Engine:
 
     def create_view(self, definition: ViewDefinition) -> None:
         """Define a view and fill it from what its inputs hold now, at the current epoch."""
+        late_to = definition.emission.late_to
         with self.changing():
             self.catalog.refuse_duplicate(definition.name)
-            self.catalog.add_view(definition, self.catalog.compile(definition))
+            if late_to is not None:
+                self.catalog.refuse_duplicate(late_to)
+            program = self.catalog.compile(definition)
+            if late_to is not None and program.late is None:
+                raise NotSupported("LATE DATA TO here", "read one relation with event time")
+            self.catalog.add_view(definition, program)
+            if late_to is not None:
+                sink = LateDefinition(late_to, definition.name)
+                self.catalog.add_view(sink, self.catalog.late_program(sink))
             self.fill_and_commit((definition.name,), self.manifest.traces)
 
     def create_operator(
@@ -217,7 +244,8 @@ class Engine:
         for session in (self._work, self._full):
             suit(session, changed=rows, held=0)
         traces = self._finished(finished | self._own(program.view), traces)
-        return self._filler.fill(program, self.catalog.relations, traces, self.manifest.epoch)
+        turn = self.time.first(program)
+        return self._filler.fill(program, self.catalog.relations, traces, self.manifest.epoch, turn)
 
     def _finished(self, before: frozenset[str], traces: Mapping[str, Trace]) -> Mapping[str, Trace]:
         for name in self.catalog.relations.finished - before:
@@ -231,24 +259,61 @@ class Engine:
         with self._lock:
             dependents = self.catalog.registry.all_dependents(name)
             sinks = self.publisher.of((*dependents, name))
-            if (dependents or sinks) and not cascade:
-                raise HasDependents(name, (*dependents, *sinks))
+            readers = [each for each in dependents if not self._is_late_of(each, name)]
+            if (readers or sinks) and not cascade:
+                raise HasDependents(name, (*readers, *sinks))
             dropped = (*reversed(dependents), name)
             for each in sinks:
                 self.publisher.remove(each)
             for each in dropped:
                 self.catalog.remove(each)
+                self.time.forget(each)
                 source = self.sources.pop(each, None)
                 if source is not None:
                     close(source)
             self._plan_storage()
             kept = moments_of(self.catalog.relations, self.manifest.traces)
-            traces = {key: value for key, value in self.manifest.traces.items() if key in kept}
+            traces = {
+                key: value
+                for key, value in self.manifest.traces.items()
+                if key in kept or key == LATE_ROWS
+            }
             offsets = {k: v for k, v in self.manifest.offsets.items() if k not in dropped}
             self._commit(self.manifest.epoch, traces, offsets)
             self.pending.keep_only(self._tables())
             self.publisher.forget_cursors()
             return dropped
+
+    def _is_late_of(self, name: str, view: str) -> bool:
+        """Whether a relation only takes a view's late rows, and goes with it."""
+        found = self.catalog.definitions[name]
+        return isinstance(found, LateDefinition) and found.view == view
+
+    # Event time
+
+    def advance_watermark(self, name: str, watermark: int) -> None:
+        """Say that a source has no more rows before a time; true from the next epoch on."""
+        with self._lock:
+            self.time.watermarks.advance(self.catalog.resolve(name), watermark)
+            self._commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
+
+    def end_of_stream(self, name: str) -> None:
+        """Say that a source has no more rows."""
+        self.advance_watermark(name, END_OF_TIME)
+
+    def watermark_rows(self) -> list[WatermarkRow]:
+        """Return where event time stands at every relation that has one."""
+        return self.time.rows()
+
+    @property
+    def late_counts(self) -> Mapping[str, int]:
+        """View or table -> how many rows were too late, or too far in the future, for it."""
+        return self.time.clocks.late
+
+    def late_rows(self) -> pa.Table:
+        """Return the late rows that are kept: epoch, relation, reason, event time and the row."""
+        trace = self.manifest.traces.get(LATE_ROWS)
+        return late.read_kept(self.root, trace, self.limits.late_rows_kept)
 
     # Pausing
 
@@ -297,7 +362,7 @@ class Engine:
                 traces: Mapping[str, Trace] = self.manifest.traces
                 for each in due:
                     own = self._own(each)
-                    mine = own | {partial_trace(part) for part in own}
+                    mine = own | {partial_trace(part) for part in own} | {pending_trace(each)}
                     traces = {key: trace for key, trace in traces.items() if key not in mine}
                     traces = self._filled(self.catalog.programs[each], traces)
             except Exception as error:
@@ -343,6 +408,9 @@ class Engine:
         self._timeline.retained = number("retained_epochs")
         self._compactor.fanout = number("compaction_fanout")
         self.store.collect_limit = number("collect_limit_rows")
+        for name in ("future_ms", "late_rows_kept", "aging_rows"):
+            given = name in self.settings.given
+            setattr(self.limits, name, number(name) if given else getattr(self._first_limits, name))
 
     # Epochs
 
@@ -355,7 +423,9 @@ class Engine:
             taken = pending_ranges(
                 tables, self.sources, self.manifest.offsets, self.pending, self._prefetch
             )
-            return self._epoch(taken) if taken else None
+            if not taken and not self.time.is_due(self.manifest.traces, self._held()):
+                return None
+            return self._epoch(taken)
 
     def _require_attached(self) -> None:
         for name, each in self.catalog.definitions.items():
@@ -377,13 +447,15 @@ class Engine:
         epoch = self.manifest.epoch + 1
         traces = self._compactor.adopt(self.manifest.traces)
         moments = moments_of(self.catalog.relations, traces)
-        rows_in = self._ingest(taken, moments, epoch)
+        rows_in, too_late, largest = self._ingest(taken, moments, epoch)
         held = sum(trace.rows for trace in traces.values())
         for session in (self._work, self._full):
             suit(session, changed=rows_in, held=held)
+        turn = self.time.begin(largest)
         try:
-            task, faces = self._run_nodes(moments, taken, epoch)
+            task, faces, maintainer = self._run_nodes(moments, taken, epoch, turn)
         except Exception:
+            self.time.watermarks.back()
             discard(self.root, (f for m in moments.values() for s in m.delta for f in s.files))
             self._prefetch.forget()
             raise
@@ -396,54 +468,68 @@ class Engine:
         for name, moment in moments.items():
             if moment.delta:
                 traces[name] = Trace(moment.schema, (*moment.before, *moment.delta))
+        too_late += maintainer.late.batches
+        clocks = self.time.after(turn, maintainer.in_time, too_late, traces)
+        late.keep(too_late, self.store, epoch, traces, self.limits.late_rows_kept)
         offsets = {**self.manifest.offsets, **{each.table: each.end for each in taken}}
-        report = EpochReport(epoch, rows_in, _since(started), task.reports)
-        self._commit(epoch, traces, offsets, report.to_json(started_at))
+        counts = {each.relation: each.count for each in too_late}
+        report = EpochReport(epoch, rows_in, _since(started), task.reports, counts)
+        with self.time.kept(clocks, self._held()):
+            self._commit(epoch, traces, offsets, report.to_json(started_at))
         for each in taken:
             if each.table not in self.sources:
                 self.pending.drop_through(each.table, each.end)
         self._publish(epoch, faces)
         if self.settings.is_on("compaction"):
-            self._compactor.submit(self.manifest.traces, self.catalog.relations, epoch)
+            relations = self.catalog.relations
+            self._compactor.submit(self.manifest.traces, relations, epoch, self.time.useless())
         return replace(report, duration_ms=_since(started))
 
     def _run_nodes(
-        self, ingested: dict[str, Moment], taken: list[Range], epoch: int
-    ) -> tuple[EpochTask, Faces]:
+        self, ingested: dict[str, Moment], taken: list[Range], epoch: int, turn: Turn
+    ) -> tuple[EpochTask, Faces, Maintainer]:
         """Run all nodes; if that fails, again without rows that are there and taken back.
 
         A trace may hold a row and its retraction. Usually it is cheaper to compute with both than
         to find out that they cancel, but an expression may fail for a row that is gone.
         """
         try:
-            return self._try_nodes(ingested, taken, epoch, careful=False)
+            return self._try_nodes(ingested, taken, epoch, turn, careful=False)
         except Exception:
             if not any(moment.has_retractions for moment in ingested.values()):
                 raise
-        return self._try_nodes(ingested, taken, epoch, careful=True)
+        return self._try_nodes(ingested, taken, epoch, turn, careful=True)
 
     def _try_nodes(
-        self, ingested: dict[str, Moment], taken: list[Range], epoch: int, *, careful: bool
-    ) -> tuple[EpochTask, Faces]:
-        faces = Faces(
-            self._work, self.store, self.catalog.relations, dict(ingested), careful=careful
-        )
+        self,
+        ingested: dict[str, Moment],
+        taken: list[Range],
+        epoch: int,
+        turn: Turn,
+        *,
+        careful: bool,
+    ) -> tuple[EpochTask, Faces, Maintainer]:
+        relations = self.catalog.relations
+        faces = Faces(self._work, self.store, relations, dict(ingested), careful=careful, turn=turn)
         maintainer = Maintainer(faces, self.store, epoch, self._run_full)
-        task = EpochTask(self.catalog, faces, maintainer, self._held(), self._sizes)
+        late_kept = self.limits.late_rows_kept
+        task = EpochTask(self.catalog, faces, maintainer, self._held(), self._sizes, late_kept)
         changed = {
             each.table: Delta(each.table, ingested[each.table].changed_rows)
             for each in taken
             if ingested[each.table].delta
         }
         try:
-            self._executor().run_epoch(task, changed)
+            self._executor().run_epoch(
+                task, changed, self.time.in_motion(turn, self.manifest.traces)
+            )
         except Exception:
             kept = {f for m in ingested.values() for s in m.delta for f in s.files}
             made = {f for m in faces.moments.values() for s in m.delta for f in s.files}
             discard(self.root, made - kept)
             restore(self.operators, self.manifest.state.get("operators", {}))
             raise
-        return task, faces
+        return task, faces, maintainer
 
     def _publish(self, epoch: int, faces: Faces) -> None:
         """Hand the epoch's deltas to the sinks, now that it is committed."""
@@ -462,9 +548,9 @@ class Engine:
                 traces = self._compactor.adopt(self.manifest.traces, wait=True)
                 if traces != self.manifest.traces:
                     self._commit(self.manifest.epoch, traces, self.manifest.offsets)
-                if not self._compactor.submit(
-                    self.manifest.traces, self.catalog.relations, self.manifest.epoch
-                ):
+                now, relations = self.manifest, self.catalog.relations
+                useless = self.time.useless()
+                if not self._compactor.submit(now.traces, relations, now.epoch, useless):
                     return
 
     def _executor(self) -> DagExecutor:
@@ -472,24 +558,37 @@ class Engine:
             self.executor = DagExecutor(self.catalog.dag)
         return self.executor
 
-    def _ingest(self, taken: list[Range], moments: dict[str, Moment], epoch: int) -> int:
+    def _ingest(
+        self, taken: list[Range], moments: dict[str, Moment], epoch: int
+    ) -> tuple[int, list[late.LateBatch], dict[str, Mapping[str, int]]]:
+        """Read all ranges.
+
+        Return how many rows there are, those too far in the future, and how far in time each part
+        of each table has come.
+        """
         tables = self._tables()
         rows = 0
+        ahead: list[late.LateBatch] = []
+        largest: dict[str, Mapping[str, int]] = {}
         for each in taken:
-            done, segment = self._prefetch.take(each, epoch)
-            if not done:
-                segment = self._reader.read(each, tables[each.table], epoch)
+            table = tables[each.table]
+            done = self._prefetch.take(each, epoch) or self._reader.read(each, table, epoch)
+            segment = done.segment
             if segment is not None:
                 rows += segment.rows
-                before = moments[each.table].before
-                segment = self._upserts.resolve(tables[each.table], segment, before, epoch)
+                segment = self._upserts.resolve(table, segment, moments[each.table].before, epoch)
             if segment is not None:
                 moments[each.table] = replace(moments[each.table], delta=(segment,))
+            if done.largest:
+                largest[each.table] = done.largest
+            if done.ahead is not None and table.event_time is not None:
+                kept = self.limits.late_rows_kept
+                ahead.append(as_late(each.table, table.event_time, done.ahead, epoch, kept))
         for each in taken:
             if each.table in self.sources:
                 source = self.sources[each.table]
                 self._prefetch.start(tables[each.table], source, each.end, epoch + 1)
-        return rows
+        return rows, ahead, largest
 
     def _run_full(self, relation: Recomputed, sql: str, faces: Faces) -> DataFrame:
         """Run a user's own query, in a session where tables have the user's names."""
@@ -522,7 +621,9 @@ class Engine:
                 "sinks": self.publisher.to_json(),
                 # A new revision of an epoch is still the epoch that was run.
                 "report": report or self.manifest.state.get("report"),
+                **self.time.saved(),
             },
+            watermarks=self.time.watermarks.settle(self._held()),
         )
         self.visible = Visible(self.manifest, self.catalog)
 

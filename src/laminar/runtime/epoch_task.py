@@ -28,6 +28,7 @@ class EpochTask:
         maintainer: runs the rule of each relation.
         held: views that stay where they are.
         sizes: aggregate -> partial rows it made last; tells whether sharing a pass pays off.
+        late_kept: how many late rows of a view are kept for looking at.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class EpochTask:
         maintainer: Maintainer,
         held: frozenset[str],
         sizes: dict[str, int],
+        late_kept: int,
     ) -> None:
         self._catalog = catalog
         self._faces = faces
         self._maintainer = maintainer
         self._held = held
         self._sizes = sizes
+        self._late_kept = late_kept
         self.reports: dict[str, ViewReport] = {}
 
     def prepare(self, nodes: list[DagNode]) -> None:
@@ -65,6 +68,8 @@ class EpochTask:
         try:
             for relation in program.relations:
                 rows = self._maintainer.maintain(relation) or rows
+            if program.late is not None:
+                self._maintainer.late.count(program.view, program.late, self._late_kept)
         except PySparkException as error:
             raise named_error(self._culprit(node.name), error) from error
         duration = (time.perf_counter() - started) * 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
@@ -74,12 +74,20 @@ class DagExecutor:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="laminar-node")
         self._lock = Lock()
 
-    def run_epoch(self, task: NodeTask, sources: Mapping[str, Delta]) -> None:
-        """Run one epoch; on an error nothing stays in flight, and the error says which node."""
+    def run_epoch(
+        self, task: NodeTask, sources: Mapping[str, Delta], due: Collection[str] = ()
+    ) -> None:
+        """Run one epoch; on an error nothing stays in flight, and the error says which node.
+
+        Args:
+            task: the work at each node.
+            sources: what changed.
+            due: nodes that time sets in motion, whether or not their inputs changed.
+        """
         inbox: dict[NodeId, list[tuple[NodeId, Delta]]] = {}
         try:
             for wave in self.dag.waves():
-                self._run_wave(task, wave, sources, inbox)
+                self._run_wave(task, wave, sources, inbox, due)
             self.metrics.epochs += 1
         finally:
             self._drain()
@@ -90,18 +98,19 @@ class DagExecutor:
         wave: tuple[NodeId, ...],
         sources: Mapping[str, Delta],
         inbox: dict[NodeId, list[tuple[NodeId, Delta]]],
+        in_motion: Collection[str],
     ) -> None:
         due: list[DagNode] = []
         for node_id in wave:
             node = self.dag.nodes[node_id]
             if node.name in sources:
                 self._route(task, node, sources[node.name], inbox)
-            elif node_id in inbox:
+            elif node_id in inbox or node.name in in_motion:
                 due.append(node)
         task.prepare(due)
         running: list[tuple[DagNode, Future[Delta | None]]] = []
         for node in due:
-            deltas = [delta for _, delta in inbox[node.id]]
+            deltas = [delta for _, delta in inbox.get(node.id, [])]
             running.append((node, self._pool.submit(self._run_node, task, node, deltas)))
         # Every node of the wave ends before any error is raised: none may write behind our back.
         results = [(node, future, future.exception()) for node, future in running]
@@ -142,7 +151,7 @@ class DagExecutor:
     def _release_inputs(
         self, node: DagNode, inbox: dict[NodeId, list[tuple[NodeId, Delta]]]
     ) -> None:
-        for producer, _ in inbox.pop(node.id):
+        for producer, _ in inbox.pop(node.id, []):
             buffer = self._buffers.get(producer)
             if buffer is not None:
                 consumers = self.dag.shared_stages()[producer].consumer_nodes

@@ -13,16 +13,22 @@ from laminar.delta.full import recompute
 from laminar.delta.groups import regroup
 from laminar.delta.merge import accumulate, finish, needs_reset, reset
 from laminar.delta.program import (
+    Aged,
     Applied,
+    Emitted,
+    Late,
     Limited,
     Maintained,
     Mapped,
     Merged,
+    Periodic,
     Program,
     Recomputed,
     Regrouped,
+    Sessioned,
 )
 from laminar.delta.render import Everything, change
+from laminar.delta.sessions import resession
 from laminar.delta.topk import retop
 from laminar.plan.nodes import Aggregate, KeyedJoin, Window, children
 from laminar.runtime.faces import with_names
@@ -103,6 +109,18 @@ def _rule(relation: Maintained) -> tuple[str, str]:
             return "join", "the condition compares more than keys: touched keys only"
         case Limited():
             return "top-k", "insertions meet the stored rows; a retraction reads the input again"
+        case Sessioned(accumulators=accumulators):
+            if accumulators is None:
+                return "sessions", "sessions that a change touches are computed from their rows"
+            return "sessions", "accumulators of sessions that a change touches are merged"
+        case Emitted():
+            return "emission", "a group is shown when its window is over; a change to it corrects"
+        case Periodic(every_us=every):
+            return "emission", f"changes are shown every {every / 1_000_000:g} seconds"
+        case Aged():
+            return "aging", "rows come and go as the clock reaches their limits"
+        case Late():
+            return "late rows", "rows of the delta whose windows are all final"
         case Applied(operator=operator):
             if hasattr(operator, "process"):
                 return "operator", "an object of the user's turns deltas into deltas"
@@ -143,8 +161,11 @@ def statements(relation: Maintained, relations: Relations) -> list[tuple[str, st
         case Limited():
             given_one = change(relation.node.input, everything)
             return [("delta", retop(relation, given_one, existed=True))]
-        case Applied():
-            return []
+        case Sessioned():
+            found = change(relation.node.input, everything)
+            return [("delta", resession(relation, found, existed=True))]
+        case Applied() | Emitted() | Periodic() | Aged() | Late():
+            return []  # what they run depends on the time
         case Recomputed():
             return [("delta", recompute(relation, existed=True))]
     raise TypeError(type(relation).__name__)

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from laminar.delta.change import State, Version, bag, consolidate, quote, table
 from laminar.delta.linear import keeps_weights
 from laminar.delta.merge import content
-from laminar.delta.program import Mapped, Merged
+from laminar.delta.program import Mapped, Merged, Periodic
 from laminar.delta.render import change
+from laminar.model.event_time import END_OF_TIME, final, through
 from laminar.model.trace import WEIGHT, Segment, Trace
-from laminar.plan.nodes import Project
+from laminar.plan.nodes import Horizon, Project
 from laminar.runtime.operators import signed_rows
-from laminar.runtime.relations import Relations, partial_trace
+from laminar.runtime.relations import Base, Relations, partial_trace, pending_trace
+from laminar.runtime.watermarks import Turn
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -75,9 +77,12 @@ def moments_of(relations: Relations, traces: Mapping[str, Trace]) -> dict[str, M
     """Return every trace that a graph may need, with what it holds."""
     found: dict[str, Moment] = {}
     for name, relation in relations.by_name.items():
-        schemas = {name: relation.shape.stored}
+        is_table = isinstance(relation, Base)
+        schemas = {name: relation.shape.numbered if is_table else relation.shape.stored}
         if isinstance(relation, Merged):
             schemas[partial_trace(name)] = relation.partial_ddl
+        if isinstance(relation, Periodic):
+            schemas[pending_trace(name)] = schemas[name]
         for trace, schema in schemas.items():
             stored = traces.get(trace)
             found[trace] = Moment(schema, stored.segments if stored else ())
@@ -92,6 +97,10 @@ class States(Mapping[str, State]):
 
     def __getitem__(self, name: str) -> State:
         return self._faces.state(name)
+
+    def horizon(self, horizon: Horizon) -> int | None:
+        """Return the first end of a window that is not final; None if no row can be late."""
+        return self._faces.horizon(horizon)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._faces.relations.by_name)
@@ -110,6 +119,7 @@ class Faces:
         moments: trace name -> moment; grows as the epoch computes deltas.
         first: relations that are filled for the first time.
         careful: rows that are taken back within a face are left out of it, at a cost.
+        turn: the epoch's time.
     """
 
     def __init__(
@@ -121,7 +131,9 @@ class Faces:
         first: frozenset[str] = frozenset(),
         *,
         careful: bool = False,
+        turn: Turn | None = None,
     ) -> None:
+        self.turn = turn or Turn()
         self.relations = relations
         self.moments = moments
         self.first = first
@@ -266,9 +278,9 @@ class Faces:
 
     def consolidated_delta(self, name: str) -> DataFrame:
         """Return a delta in which a row that came and went within the epoch does not show."""
-        if self.state(name).insert_only:
-            return self.frame(name, Version.DELTA)
         names = self.relations.by_name[name].shape.columns
+        if self.state(name).insert_only:
+            return self.frame(name, Version.DELTA).select(*(quote(each) for each in names), WEIGHT)
         face = table(name, Version.DELTA)
         return self.run(consolidate(f"SELECT * FROM {face}", names), (name,))
 
@@ -293,6 +305,42 @@ class Faces:
             trace = partial_trace(name) if self._is_lazy(name) else name
             rows += sum(each.rows for each in self.moments[trace].before)
         return rows
+
+    def final(self, horizon: Horizon) -> int | None:
+        """Return the first end of a window that was not final when the epoch began."""
+        return final(horizon.chains, self.turn.before.get(horizon.view))
+
+    def horizon(self, horizon: Horizon) -> int | None:
+        """Return the same; None if no row of the epoch is in a window before that."""
+        bound = self.final(horizon)
+        if bound is None or not horizon.direct:
+            return bound
+        for relation, column, steps in horizon.origins:
+            least = self._least(relation, column)
+            if least is None or through(steps, least) < bound:
+                return bound
+        return None
+
+    def _least(self, relation: str, column: str) -> int | None:
+        """Return the least value of a column in a delta, as its segments know it."""
+        if relation in self.relations.fused:
+            found = self.relations.lineage[relation].get(column, ())
+            lows = [(self._least(each.relation, each.column), each.steps) for each in found]
+            known = [through(steps, low) for low, steps in lows if low is not None]
+            return min(known) if known and len(known) == len(lows) else None
+        lazy = self._is_lazy(relation)
+        delta = self.moments[partial_trace(relation) if lazy else relation].delta
+        if any(column not in each.spans for each in delta):
+            return None
+        return min((each.spans[column][0] for each in delta), default=END_OF_TIME)
+
+    def bind_segments(self, trace: str, segments: tuple[Segment, ...], what: str = "some") -> str:
+        """Bind some segments of a trace; return the name."""
+        face = table(trace, what)
+        with self._lock:
+            frame = self._store.frame(self.moments[trace].schema, segments)
+            frame.createOrReplaceTempView(face)
+        return face
 
     def share(self, name: str) -> None:
         """Compute a fused relation's delta once and keep it for all its readers."""

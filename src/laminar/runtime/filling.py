@@ -11,6 +11,7 @@ from laminar.model.trace import Trace
 from laminar.runtime.faces import Faces, Moment, moments_of
 from laminar.runtime.maintain import FullRunner, Maintainer
 from laminar.runtime.relations import Relations, partial_trace
+from laminar.runtime.watermarks import Turn
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -26,9 +27,14 @@ class Filler:
         self._full = full
 
     def fill(
-        self, program: Program, relations: Relations, traces: Mapping[str, Trace], epoch: int
+        self,
+        program: Program,
+        relations: Relations,
+        traces: Mapping[str, Trace],
+        epoch: int,
+        turn: Turn,
     ) -> dict[str, Trace]:
-        """Return the traces with those of a view computed."""
+        """Return the traces with those of a view computed; before `turn` there was nothing."""
         own = frozenset(each.shape.name for each in program.relations)
         moments = {
             name: Moment(moment.schema, (), moment.before)
@@ -36,7 +42,9 @@ class Filler:
         }
         # Once per view, so the sure way: no expression sees a row that was taken back.
         careful = any(moment.has_retractions for moment in moments.values())
-        faces = Faces(self._session, self._store, relations, moments, first=own, careful=careful)
+        faces = Faces(
+            self._session, self._store, relations, moments, first=own, careful=careful, turn=turn
+        )
         maintainer = Maintainer(faces, self._store, epoch, self._full)
         for relation in program.relations:
             maintainer.maintain(relation)
@@ -56,7 +64,8 @@ class Filler:
         moments = moments_of(relations, traces)
         faces = Faces(self._session, self._store, before, moments)
         rows = sum(trace.rows for trace in traces.values())
-        segment = self._store.materialise(name, epoch, faces.content(name), rows)
+        times = relations.times(name)
+        segment = self._store.materialise(name, epoch, faces.content(name), rows, times)
         if segment is None:
             return dict(traces)
         return {**traces, name: Trace(moments[name].schema, (segment,))}

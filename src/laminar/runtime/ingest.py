@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from laminar.connectors.source import Source, explain_failure, read_arrow
+from laminar.connectors.source import LiveSource, Source, explain_failure, read_arrow
 from laminar.model.trace import Segment
+from laminar.runtime.arrivals import numbered, numbered_frame
 from laminar.runtime.definitions import TableDefinition
-from laminar.store import PendingLog, SegmentStore
+from laminar.runtime.future import split
+from laminar.runtime.partitions import WHOLE, largest, largest_of_files, without
+from laminar.runtime.time_settings import TimeSettings
+from laminar.store import PendingLog, SegmentStore, discard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,8 +55,26 @@ def pending_ranges(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A range that was read: its segment, and rows that stay out of it."""
+
+    segment: Segment | None
+    ahead: pa.Table | None = None
+    largest: Mapping[str, int] = field(default_factory=dict)
+    """Part of the source -> its largest event time."""
+
+
 class Ingest:
-    """Turns ranges into segments."""
+    """Turns ranges into segments.
+
+    Args:
+        spark: reads what Arrow cannot.
+        store: where segments go.
+        pending: rows that were pushed.
+        sources: connectors by table.
+        settings: how far ahead of the wall clock rows may be.
+    """
 
     def __init__(
         self,
@@ -60,36 +82,88 @@ class Ingest:
         store: SegmentStore,
         pending: PendingLog,
         sources: Mapping[str, Source],
+        settings: TimeSettings,
     ) -> None:
         self._spark = spark
         self._store = store
         self._pending = pending
         self._sources = sources
+        self._settings = settings
 
-    def read(self, taken: Range, definition: TableDefinition, epoch: int) -> Segment | None:
+    def read(self, taken: Range, definition: TableDefinition, epoch: int) -> Taken:
         """Store the rows of a range as a delta."""
         if taken.table in self._sources:
             return self._from_source(taken, definition, epoch)
         batches = self._pending.after(taken.table, taken.start)
-        tables = [pq.read_table(each.path) for each in batches if each.seq <= taken.end]
-        return self._store.write_arrow(taken.table, epoch, _concat(tables))
+        tables = [
+            numbered(pq.read_table(each.path), each.seq)
+            for each in batches
+            if each.seq <= taken.end
+        ]
+        return self._write(definition, epoch, _concat(tables), is_live=True)
 
     def prepare(self, definition: TableDefinition, segment: Segment) -> None:
         """Let the store get ready to read what was just written."""
-        self._store.prepare(definition.shape.stored, segment)
+        self._store.prepare(definition.shape.numbered, segment)
 
-    def _from_source(self, taken: Range, definition: TableDefinition, epoch: int) -> Segment | None:
+    def _from_source(self, taken: Range, definition: TableDefinition, epoch: int) -> Taken:
         source = self._sources[taken.table]
+        is_live = isinstance(source, LiveSource) and source.live
         table = read_arrow(source, taken.start, taken.end)
         if table is not None:
-            return self._store.write_arrow(taken.table, epoch, table)
+            return self._write(definition, epoch, numbered(table, epoch), is_live=is_live)
         try:
             frame = source.read(self._spark, taken.start, taken.end)
-            return self._store.write_frame(taken.table, epoch, frame)
+            frame = numbered_frame(frame, epoch)
+            segment = self._store.write_frame(taken.table, epoch, frame, _times(definition))
         except Exception as error:
             raise explain_failure(
                 source, definition.name, self._spark, taken.start, taken.end, error
             ) from error
+        if is_live:
+            return self._without_future(segment, definition, epoch)
+        return Taken(segment, None, self._largest(segment, definition))
+
+    def _write(
+        self, definition: TableDefinition, epoch: int, table: pa.Table, *, is_live: bool
+    ) -> Taken:
+        ahead, marks = None, {}
+        if definition.event_time is not None:
+            if is_live:
+                table, ahead = split(table, definition.event_time, self._limit())
+            marks = largest(table, definition.event_time)
+        rows = without(table)
+        segment = self._store.write_arrow(definition.name, epoch, rows, _times(definition))
+        return Taken(segment, ahead, marks)
+
+    def _largest(self, segment: Segment | None, definition: TableDefinition) -> Mapping[str, int]:
+        time = definition.event_time
+        if segment is None or time is None:
+            return {}
+        by_part = largest_of_files([self._store.root / name for name in segment.files], time)
+        if by_part or time not in segment.spans:
+            return by_part
+        return {WHOLE: segment.spans[time][1]}
+
+    def _without_future(
+        self, segment: Segment | None, definition: TableDefinition, epoch: int
+    ) -> Taken:
+        """Write a segment again if it knows of rows in the future, which is rare."""
+        time = definition.event_time
+        if segment is None or time is None or segment.spans.get(time, (0, 0))[1] <= self._limit():
+            return Taken(segment, None, self._largest(segment, definition))
+        paths = [self._store.root / name for name in segment.files]
+        rows = _concat([pq.read_table(path, coerce_int96_timestamp_unit="us") for path in paths])
+        taken = self._write(definition, epoch, rows, is_live=True)
+        discard(self._store.root, segment.files)
+        return taken
+
+    def _limit(self) -> int:
+        return (self._settings.clock() + self._settings.future_ms) * 1000
+
+
+def _times(definition: TableDefinition) -> tuple[str, ...]:
+    return () if definition.event_time is None else (definition.event_time,)
 
 
 def _concat(tables: list[pa.Table]) -> pa.Table:
@@ -108,20 +182,20 @@ class Prefetch:
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-ingest")
-        self._ahead: dict[str, tuple[Any, Future[tuple[Range, Segment | None] | None]]] = {}
+        self._ahead: dict[str, tuple[Any, Future[tuple[Range, Taken] | None]]] = {}
 
     def start(self, definition: TableDefinition, source: Source, start: Any, epoch: int) -> None:
         """Begin to read the range after `start`."""
 
-        def read() -> tuple[Range, Segment | None] | None:
+        def read() -> tuple[Range, Taken] | None:
             end = source.latest_offset(start)
             if end is None:
                 return None
             taken = Range(definition.name, start, end)
-            segment = self._ingest.read(taken, definition, epoch)
-            if segment is not None:
-                self._ingest.prepare(definition, segment)
-            return taken, segment
+            done = self._ingest.read(taken, definition, epoch)
+            if done.segment is not None:
+                self._ingest.prepare(definition, done.segment)
+            return taken, done
 
         self._ahead[definition.name] = (start, self._pool.submit(read))
 
@@ -137,14 +211,14 @@ class Prefetch:
             raise
         return found[0] if found is not None else None
 
-    def take(self, taken: Range, epoch: int) -> tuple[bool, Segment | None]:
-        """Hand over a segment that was read ahead; say whether there was one."""
+    def take(self, taken: Range, epoch: int) -> Taken | None:
+        """Hand over what was read ahead, if it was."""
         begun, future = self._ahead.pop(taken.table, (None, None))
         found = future.result() if future is not None and begun == taken.start else None
         if found is None or found[0] != taken:
-            return False, None
-        segment = found[1]
-        return True, segment and replace(segment, lo=epoch, hi=epoch)
+            return None
+        segment = found[1].segment
+        return replace(found[1], segment=segment and replace(segment, lo=epoch, hi=epoch))
 
     def forget(self) -> None:
         """Drop all that was read ahead, after an epoch that failed."""

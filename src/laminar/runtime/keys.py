@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from laminar.delta.change import columns, consolidate, quote
+from laminar.delta.change import columns, quote
 from laminar.errors import DuplicateKey, NotSupported, SourceReadFailed
-from laminar.model.trace import WEIGHT, Segment
+from laminar.model.trace import ARRIVAL, WEIGHT, Segment
 from laminar.runtime.refusals import SPARK_FAILS, first_sentence
 from laminar.store import SegmentStore, discard
 
@@ -71,16 +71,23 @@ def clashes(definition: TableDefinition, current: str, delta: str) -> str:
 
 
 def replacement(definition: TableDefinition, current: str, new: str) -> str:
-    """Return the delta of an upsert; `new` has one row per key and no weights."""
-    names = definition.shape.columns
-    listed = columns(names)
+    """Return the delta of an upsert; `new` has one row per key, numbered, and no weights."""
+    listed = columns(definition.shape.columns)
     keys = f"SELECT {columns(definition.primary_key)} FROM ({new})"
-    old = _restricted(definition, current, keys, listed)
+    old = _restricted(definition, current, keys, f"{listed}, {ARRIVAL}")
     rows = (
-        f"SELECT {listed}, 1L AS {WEIGHT} FROM ({new})"
-        f" UNION ALL SELECT {listed}, -{WEIGHT} AS {WEIGHT} FROM ({old})"
+        f"SELECT {listed}, {ARRIVAL}, 1L AS {WEIGHT} FROM ({new})"
+        f" UNION ALL SELECT {listed}, {ARRIVAL}, -{WEIGHT} AS {WEIGHT} FROM ({old})"
     )
-    return consolidate(rows, names)
+    # A row that comes again as it is stays, with the number it has.
+    number = (
+        f"IF(SUM({WEIGHT}) < 0, MAX(IF({WEIGHT} < 0, {ARRIVAL}, NULL)),"
+        f" MAX(IF({WEIGHT} > 0, {ARRIVAL}, NULL)))"
+    )
+    return (
+        f"SELECT {listed}, {number} AS {ARRIVAL}, SUM({WEIGHT}) AS {WEIGHT} FROM ({rows}) "
+        f"GROUP BY {listed} HAVING SUM({WEIGHT}) <> 0"
+    )
 
 
 def _restricted(definition: TableDefinition, rows: str, keys: str, listed: str) -> str:
@@ -111,13 +118,17 @@ class Upserts:
         """
         if definition.connector is None or not definition.upserts:
             return delivered
-        schema = definition.shape.stored
+        schema = definition.shape.numbered
         self._store.frame(schema, before).createOrReplaceTempView("__keyed_before")
         self._delivered(definition, delivered, schema).createOrReplaceTempView("__keyed_new")
         sql = replacement(definition, "SELECT * FROM __keyed_before", _newest(definition))
         try:
             return self._store.materialise(
-                definition.name, epoch, self._session.sql(sql), delivered.rows * 2
+                definition.name,
+                epoch,
+                self._session.sql(sql),
+                delivered.rows * 2,
+                tuple(delivered.spans),
             )
         except SPARK_FAILS as error:
             raise SourceReadFailed(definition.name, first_sentence(error)) from error
@@ -137,11 +148,11 @@ class Upserts:
             else quote(name)
             for name in definition.shape.columns
         ]
-        return frame.selectExpr(*named, f"{place} AS {_PLACE}")
+        return frame.selectExpr(*named, ARRIVAL, f"{place} AS {_PLACE}")
 
 
 def _newest(definition: TableDefinition) -> str:
-    row = f"STRUCT({columns(definition.shape.columns)})"
+    row = f"STRUCT({columns(definition.shape.columns)}, {ARRIVAL})"
     keys = columns(definition.primary_key)
     return (
         f"SELECT __row.* FROM (SELECT MAX_BY({row}, {_PLACE}) AS __row FROM __keyed_new"

@@ -14,20 +14,29 @@ from laminar.delta.groups import is_touched, regroup
 from laminar.delta.guards import holds
 from laminar.delta.merge import accumulate, finish, needs_reset, reset, touched_results
 from laminar.delta.program import (
+    Aged,
     Applied,
+    Emitted,
     Guard,
+    Late,
     Limited,
     Maintained,
     Mapped,
     Merged,
+    Periodic,
     Recomputed,
     Regrouped,
+    Sessioned,
 )
 from laminar.delta.render import change
+from laminar.delta.sessions import resession
 from laminar.delta.topk import retop
 from laminar.model.trace import WEIGHT, Segment
 from laminar.plan.nodes import Join, KeyedJoin, Node, children
 from laminar.runtime.faces import Faces, with_names
+from laminar.runtime.in_time import InTime
+from laminar.runtime.late import LateRows
+from laminar.runtime.near import near
 from laminar.runtime.operators import apply
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.shared_pass import SharedPass
@@ -50,10 +59,14 @@ class Maintainer:
         self._full = full
         self._lock = threading.Lock()
         self.shared: dict[str, SharedPass] = {}
+        self.in_time = InTime(faces, self.append)
+        self.late = LateRows(faces, epoch)
 
     def maintain(self, relation: Maintained) -> int:
         """Bring one relation up to date; return how many delta rows were stored."""
         name = relation.shape.name
+        if isinstance(relation, Emitted | Periodic | Aged):
+            return self.in_time.maintain(relation)
         if not self._is_touched(relation):
             return 0
         if name in self._faces.relations.fused:
@@ -79,11 +92,16 @@ class Maintainer:
                 return self._store_rows(
                     name, retop(relation, found, existed=self._had(name)), relation
                 )
+            case Sessioned():
+                return self._sessioned(relation)
+            case Late():
+                frame = self.late.rows(relation)
+                return 0 if frame is None else self.append(name, frame, relation)
             case Recomputed():
                 return self._recomputed(relation)
             case Applied():
                 frame = apply(relation, self._faces, self._faces.session, self._epoch)
-                return self._append(name, frame, relation)
+                return self.append(name, frame, relation)
 
     def _is_touched(self, relation: Maintained) -> bool:
         if relation.shape.name in self._faces.first:
@@ -107,7 +125,8 @@ class Maintainer:
         rows = found.delta
         if not found.insert_only:
             rows = consolidate(rows, relation.shape.columns)
-        return self._store_rows(relation.shape.name, rows, relation)
+        sql = near(relation, rows, self._faces)
+        return self._store_rows(relation.shape.name, sql, relation)
 
     def _merged(self, relation: Merged) -> int:
         name = relation.shape.name
@@ -158,7 +177,8 @@ class Maintainer:
         partial = partial_trace(name)
         if name in self.shared:
             rows = self.shared[name].partial_rows(relation)
-            segment = self._store.write_arrow(partial, self._epoch, rows)
+            times = self._faces.relations.times(name)
+            segment = self._store.write_arrow(partial, self._epoch, rows, times)
             if segment is not None:
                 self._add(partial, segment)
             return
@@ -166,22 +186,38 @@ class Maintainer:
             sql = reset(relation, found, before)
         else:
             sql = accumulate(relation, found)
-        self._append(partial, self._faces.run(sql, (*relation.reads, name)), relation)
+        self.append(partial, self._faces.run(sql, (*relation.reads, name)), relation)
+
+    def _sessioned(self, relation: Sessioned) -> int:
+        found = self._change(relation.node.input)
+        if found.delta is None:
+            return 0
+        name, given = relation.shape.name, relation.node.horizon
+        sql = resession(
+            relation,
+            found,
+            existed=self._had(name),
+            final=None if given is None else self._faces.final(given),
+            may_be_late=given is not None and self._faces.horizon(given) is not None,
+        )
+        return self._store_rows(name, sql, relation)
 
     def _recomputed(self, relation: Recomputed) -> int:
         name = relation.shape.name
         sql = recompute(relation, existed=self._had(name))
-        return self._append(name, self._full(relation, sql, self._faces), relation)
+        return self.append(name, self._full(relation, sql, self._faces), relation)
 
     def _store_rows(
         self, name: str, sql: str, relation: Maintained, extra: tuple[str, ...] = ()
     ) -> int:
         frame = self._faces.run(sql, (*relation.reads, name, *extra))
-        return self._append(name, frame, relation)
+        return self.append(name, frame, relation)
 
-    def _append(self, trace: str, frame: DataFrame, relation: Maintained) -> int:
+    def append(self, trace: str, frame: DataFrame, relation: Maintained) -> int:
         """Run a statement and add its rows to a trace's delta."""
-        segment = self._store.materialise(trace, self._epoch, frame, self._expected(relation))
+        segment = self._store.materialise(
+            trace, self._epoch, frame, self._expected(relation), self._faces.relations.times(trace)
+        )
         if segment is None:
             return 0
         self._add(trace, segment)
@@ -205,6 +241,8 @@ def _above_zero(segments: tuple[Segment, ...]) -> frozenset[str]:
 def _multiplies(relation: Maintained) -> bool:
     if isinstance(relation, Recomputed | Applied):
         return True
+    if isinstance(relation, Emitted | Periodic | Aged):
+        return False
     stack: list[Node] = [relation.node]
     while stack:
         node = stack.pop()

@@ -13,7 +13,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from laminar.delta.change import columns, quote
 from laminar.errors import MergeConflict, UnknownColumn
-from laminar.model.trace import WEIGHT
+from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.sql.statements import Merge, MergeAction, MergeClause, MergeKind
 
 if TYPE_CHECKING:
@@ -40,14 +40,18 @@ def merge_query(merge: Merge, definition: TableDefinition, source_columns: tuple
     ]
     if once:
         many = f"COUNT(IF({both}, 1, NULL)) OVER (PARTITION BY {target}.__id) > 1"
-        marked = _struct(definition, _old(definition, target), "CAST(NULL AS BIGINT)", "0L")
+        old = _old(definition, target)
+        marked = _struct(definition, old, "CAST(NULL AS BIGINT)", "0L", f"{target}.{ARRIVAL}")
         arms.insert(0, f"WHEN {both} AND {many} THEN ARRAY({marked})")
     elif any(clause.kind is MergeKind.MATCHED for clause in merge.clauses):
         # All that match are deleted: once each, however often they match.
         number = f"ROW_NUMBER() OVER (PARTITION BY {target}.__id ORDER BY {target}.__id)"
         arms.insert(0, f"WHEN {both} AND {number} > 1 THEN NULL")
     listed = columns(definition.shape.columns)
-    rows = f"SELECT {listed}, {WEIGHT} AS __w, MONOTONICALLY_INCREASING_ID() AS __id FROM {TARGET}"
+    rows = (
+        f"SELECT {listed}, {ARRIVAL}, {WEIGHT} AS __w, MONOTONICALLY_INCREASING_ID() AS __id"
+        f" FROM {TARGET}"
+    )
     return (
         f"SELECT CASE {' '.join(arms)} END AS __pair"
         f" FROM ({rows}) AS {target} {_join(merge)} JOIN"
@@ -98,15 +102,13 @@ def _rows(
     source_columns: tuple[str, ...],
 ) -> list[str]:
     old, weight = _old(definition, target), f"{target}.__w"
+    gone = _struct(definition, old, f"-{weight}", weight, f"{target}.{ARRIVAL}")
     if clause.action is MergeAction.DELETE:
-        return [_struct(definition, old, f"-{weight}", weight)]
+        return [gone]
     given = _given(clause, definition, source, source_columns)
     if clause.action is MergeAction.INSERT:
         return [_struct(definition, {name: given.get(name, "NULL") for name in old}, "1L", "1L")]
-    return [
-        _struct(definition, old, f"-{weight}", weight),
-        _struct(definition, {**old, **given}, weight, "0L"),
-    ]
+    return [gone, _struct(definition, {**old, **given}, weight, "0L")]
 
 
 def _old(definition: TableDefinition, target: str) -> dict[str, str]:
@@ -132,9 +134,16 @@ def _given(
     return given
 
 
-def _struct(definition: TableDefinition, values: dict[str, str], weight: str, counted: str) -> str:
+def _struct(
+    definition: TableDefinition,
+    values: dict[str, str],
+    weight: str,
+    counted: str,
+    arrival: str = "CAST(NULL AS BIGINT)",
+) -> str:
     items = [
         f"CAST((\n{values[name]}\n) AS {kind}) AS {quote(name)}"
         for name, kind, _ in definition.columns
     ]
-    return f"STRUCT({', '.join(items)}, {weight} AS {WEIGHT}, {counted} AS {COUNTED})"
+    hidden = f"{arrival} AS {ARRIVAL}, {weight} AS {WEIGHT}, {counted} AS {COUNTED}"
+    return f"STRUCT({', '.join(items)}, {hidden})"

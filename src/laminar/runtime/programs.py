@@ -107,7 +107,7 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Sp
         raise DisconnectedNode(node.name)
     if node.operator is None or isinstance(node.operator, str):
         if not engine.catalog.exists(node.name):
-            options = resolve({}, engine.settings.text)
+            options: dict[str, Any] = {**resolve({}, engine.settings.text)}
             engine.create_view(ViewDefinition(node.name, _query(node, inputs), **options))
         return
     if engine.catalog.exists(node.name):

@@ -17,6 +17,7 @@ from laminar.runtime.spark import suit
 from laminar.runtime.system import TABLES
 from laminar.runtime.visible import Visible
 from laminar.sql import relations_of, rewrite_windows
+from laminar.sql.asof import has_asof
 from laminar.sql.system import SYSTEM, name_system_tables, system_table
 from laminar.sql.time_travel import Past
 from laminar.store import SegmentStore
@@ -62,6 +63,8 @@ class Reader:
 
         In one with `pasts` every relation says its own epoch.
         """
+        if has_asof(query):
+            raise NotSupported("ASOF JOIN in a query", "create a materialized view with it")
         text = rewrite_windows(query)
         with self.lock:
             bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)

@@ -6,7 +6,7 @@ Until the commit, readers see the old definitions over the old rows.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from laminar.errors import (
     DependentRefused,
@@ -15,8 +15,8 @@ from laminar.errors import (
     NotSupported,
     RelationExists,
 )
-from laminar.runtime.definitions import TableDefinition, ViewDefinition
-from laminar.runtime.relations import partial_trace
+from laminar.runtime.definitions import LateDefinition, TableDefinition, ViewDefinition
+from laminar.runtime.relations import partial_trace, pending_trace
 from laminar.sql import relations_of
 from laminar.sql.equality import same_query
 
@@ -36,6 +36,9 @@ def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
         return False
     if any(name.lower() == old.name.lower() for name in relations_of(definition.query)):
         raise MvCycleDetected([old.name, old.name])
+    if old.emission.late_to != definition.emission.late_to:
+        hint = "drop the view, then create it"
+        raise NotSupported(f'replacing where late rows of "{old.name}" go', hint)
     registry = engine.catalog.registry
     affected = (old.name, *registry.all_dependents(old.name))
     _refuse_held(engine, affected, "replacing")
@@ -53,7 +56,7 @@ def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
     return True
 
 
-def alter_view(engine: Engine, name: str, options: Mapping[str, str], sql: str) -> None:
+def alter_view(engine: Engine, name: str, options: Mapping[str, Any], sql: str) -> None:
     """Change options of a view; another refresh policy builds it anew.
 
     Its rows stay the same, so what depends on it stays as it is.
@@ -95,6 +98,9 @@ def _same(old: ViewDefinition, new: ViewDefinition) -> bool:
 
 def _recompile(catalog: Catalog, replaced: str, name: str) -> None:
     definition = catalog.definitions[name]
+    if isinstance(definition, LateDefinition):
+        catalog.replace_view(definition, catalog.late_program(definition))
+        return
     if not isinstance(definition, ViewDefinition):
         raise DependentRefused(replaced, name, "a Python operator keeps it, whose state stays")
     try:
@@ -118,5 +124,5 @@ def _without(
 ) -> dict[str, Trace]:
     """Return the traces without those of views."""
     own = {each.shape.name for view in views for each in catalog.programs[view].relations}
-    gone = own | {partial_trace(name) for name in own}
+    gone = own | {partial_trace(name) for name in own} | {pending_trace(view) for view in views}
     return {name: trace for name, trace in traces.items() if name not in gone}

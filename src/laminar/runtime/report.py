@@ -26,6 +26,7 @@ class EpochReport:
     rows_in: int
     duration_ms: float
     views: Mapping[str, ViewReport] = field(default_factory=dict)
+    late_rows: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self, started_at: datetime) -> dict[str, Any]:
         """Return plain values for the manifest, by which the history of refreshes is told."""

@@ -55,6 +55,11 @@ SETTINGS: dict[str, Setting] = {
         Setting("compaction", "on", "merge small segments in the background", words=_ON_OFF),
         Setting("compaction_fanout", "8", "segments of one size before they are merged", least=2),
         Setting("max_fan_out", "1024", "views that may read one relation", least=1),
+        Setting("future_ms", "3600000", "how far ahead of the wall clock a row of a live source"
+                " may be", least=0),
+        Setting("late_rows_kept", "10000", "late rows that are kept for looking at", least=1),
+        Setting("aging_rows", "100000", "rows that may leave a view in one epoch because time has"
+                " passed", least=1),
         Setting("collect_limit_rows", "500000", "up to so many rows a delta travels through the"
                 " driver instead of a write job", least=0),
     )

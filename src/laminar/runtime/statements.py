@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from laminar.delta.change import Version
+from laminar.delta.emission import Emission, Mode
 from laminar.errors import (
     NotSupported,
     RelationExists,
@@ -21,8 +22,10 @@ from laminar.runtime.showing import Listing, Showing, find_sink
 from laminar.runtime.view_options import checked, resolve
 from laminar.runtime.views import refuse_own_columns
 from laminar.sql import statements as s
+from laminar.sql.intervals import micros
 from laminar.sql.rewrite_options import with_options
 from laminar.sql.system import SYSTEM
+from laminar.sql.watermarks import delay_of
 
 if TYPE_CHECKING:
     from laminar.runtime.dml import Dml
@@ -30,7 +33,14 @@ if TYPE_CHECKING:
     from laminar.runtime.reading import Reader
     from laminar.runtime.report import EpochReport
 
-_IMPLIED_EMIT = (s.EmitKind.ON_UPDATE, s.EmitKind.CHANGES)
+_MODES = {
+    s.EmitKind.ON_UPDATE: Mode.UPDATE,
+    s.EmitKind.CHANGES: Mode.UPDATE,
+    s.EmitKind.AFTER_WATERMARK: Mode.CLOSE,
+    s.EmitKind.ON_WINDOW_CLOSE: Mode.CLOSE,
+    s.EmitKind.FINAL: Mode.FINAL,
+    s.EmitKind.PERIODICALLY: Mode.PERIODIC,
+}
 
 _NOT_YET: dict[type[s.Statement], str] = {
     s.Checkpoint: "CHECKPOINT",
@@ -96,8 +106,6 @@ class Statements:
     def _create_table(self, statement: s.CreateTable) -> None:
         if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
             return
-        if statement.watermark is not None:
-            raise NotSupported("WATERMARK FOR", "leave it out")
         refuse_own_columns([column.name for column in statement.columns])
         options = dict(statement.options)
         connector = options.pop("connector", None)
@@ -111,6 +119,7 @@ class Statements:
             options=options,
             sql=statement.text,
             primary_key=statement.primary_key,
+            **_event_time(statement),
         )
         refuse_unfit_keys(definition)
         if connector is not None and definition.primary_key and not definition.is_source:
@@ -122,6 +131,8 @@ class Statements:
         if statement.or_replace and self._engine.catalog.exists(statement.name):
             replace_view(self._engine, definition)
         elif not self._is_there(statement.name, if_not_exists=statement.if_not_exists):
+            if definition.emission.late_to is not None:
+                self._is_there(definition.emission.late_to, if_not_exists=False)
             self._engine.create_view(definition)
 
     def _create_sink(self, statement: s.CreateSink) -> Any:
@@ -155,17 +166,12 @@ class Statements:
         return False
 
     def _view_definition(self, statement: s.CreateView) -> ViewDefinition:
-        if statement.emit is not None and statement.emit.kind not in _IMPLIED_EMIT:
-            raise NotSupported(f"EMIT {statement.emit.kind.value}", "leave the clause out")
-        if statement.lateness is not None:
-            raise NotSupported("ALLOW LATENESS", "leave the clause out")
-        if statement.late_data_to is not None:
-            raise NotSupported("LATE DATA TO", "leave the clause out")
         options = resolve(statement.options, self._engine.settings.text)
         return ViewDefinition(
             statement.name,
             statement.query,
             sql=statement.text,
+            emission=_emission(statement),
             defined_at=str(statement.location),
             **options,
         )
@@ -240,3 +246,32 @@ class Statements:
                 return self._showing.explain_query(target)
             case _:
                 return self._showing.explain_dag()
+
+
+def _emission(statement: s.CreateView) -> Emission:
+    emit = statement.emit
+    every = 0
+    if emit is not None and emit.interval_text is not None:
+        every = micros(emit.interval_text)
+        if every < 1000:
+            raise NotSupported(f"EMIT PERIODICALLY INTERVAL '{emit.interval_text}'", "wait longer")
+    lateness = None if statement.lateness is None else micros(statement.lateness)
+    if lateness is not None and lateness < 0:
+        raise NotSupported("a negative ALLOW LATENESS", "leave the clause out")
+    found = Emission(
+        Mode.UPDATE if emit is None else _MODES[emit.kind], every, lateness, statement.late_data_to
+    )
+    if found.late_to is not None and not found.is_bounded:
+        hint = "add EMIT AFTER WATERMARK or ALLOW LATENESS: without them no row is late"
+        raise NotSupported("LATE DATA TO alone", hint)
+    return found
+
+
+def _event_time(statement: s.CreateTable) -> dict[str, Any]:
+    mark = statement.watermark
+    if mark is None:
+        return {}
+    kind = next(field.type for field in statement.schema.fields if field.name == mark.column)
+    if kind.upper() != "TIMESTAMP":
+        raise NotSupported(f"a watermark over a {kind}", f"declare {mark.column} TIMESTAMP")
+    return {"event_time": mark.column, "delay_us": delay_of(mark)}

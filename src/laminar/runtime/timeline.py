@@ -38,6 +38,7 @@ class Timeline:
         offsets: Mapping[str, Any],
         catalog: Sequence[Mapping[str, Any]],
         state: Mapping[str, Any],
+        watermarks: Mapping[str, int],
     ) -> None:
         """Make an epoch, or a new revision of the current one, visible with one write."""
         revision = self.manifest.revision + 1 if epoch == self.manifest.epoch else 0
@@ -47,7 +48,7 @@ class Timeline:
             traces=traces,
             offsets=offsets,
             catalog=catalog,
-            watermarks={},
+            watermarks=watermarks,
             state=state,
             committed_at=datetime.now(UTC).isoformat(),
         )

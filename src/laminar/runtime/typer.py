@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from laminar.delta.change import Version, table
 from laminar.delta.program import Shape
 from laminar.delta.render import Everything, change
-from laminar.model.trace import WEIGHT
+from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.plan.nodes import Node
 from laminar.runtime.functions import known_functions
 
@@ -28,13 +28,17 @@ class SparkTyper:
         """Return the names of all functions."""
         return known_functions(self._session)
 
-    def declare(self, shape: Shape) -> None:
-        """Make a relation known: under its own name, and with its three faces."""
-        weighted = _empty(self._session, shape.stored)
+    def declare(self, shape: Shape, *, numbered: bool = False) -> None:
+        """Make a relation known: under its own name, and with its three faces.
+
+        Rows of tables are `numbered` by their arrival, in a column that only faces have.
+        """
+        weighted = _empty(self._session, shape.numbered if numbered else shape.stored)
         for version in Version:
             weighted.createOrReplaceTempView(table(shape.name, version))
         if "#" not in shape.name:
-            weighted.drop(WEIGHT).createOrReplaceTempView(f"`{shape.name}`")
+            plain = weighted.drop(WEIGHT, ARRIVAL)
+            plain.createOrReplaceTempView(f"`{shape.name}`")
 
     def types(self, node: Node) -> Mapping[str, str]:
         """Return column -> type of a stateless plan over declared relations."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from laminar.errors import nearest
 from laminar.errors.sql import NotSupported, SqlSyntaxError
@@ -80,3 +81,28 @@ def _refuse_units(cursor: Cursor) -> None:
 
 def _tight(amount: str) -> str:
     return "".join(amount.split()).removeprefix("+")
+
+
+_MICROS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+
+
+def micros(text: str) -> int:
+    """Return the length of an interval in microseconds; the text is as `take_interval` gives it.
+
+    Raises ValueError for a text that is none, or that has units of no fixed length.
+    """
+    total, at = Decimal(0), 0
+    while found := _PART.match(text, at):
+        total += Decimal(_tight(found.group(1))) * _MICROS[found.group(2).lower().removesuffix("s")]
+        at = found.end()
+    if at == 0 or text[at:].strip():
+        raise ValueError(f"{text!r} is not an interval")
+    return int(total)

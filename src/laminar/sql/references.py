@@ -72,7 +72,7 @@ def readable(query: str) -> str:
 
 def _other_words(tokens: tuple[Token, ...], place: int) -> str | None:
     token, after = tokens[place], tokens[place + 1]
-    if token.is_word("WINDOW") and after.is_symbol("("):
+    if token.is_word("WINDOW", "SESSION") and after.is_symbol("("):
         return f"`{token.text}`"
     is_query = token.is_word("TABLE") and _starts_a_query(tokens, place)
     return "SELECT * FROM" if is_query and after.kind in (Kind.WORD, Kind.QUOTED) else None

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from laminar.model.trace import Segment
+from laminar.model.trace import Segment, united
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,7 +84,9 @@ def compact(
     else:
         frame = consolidate(store.frame(schema, group))
         merged = store.materialise(relation, epoch_tag, frame, sum(s.rows for s in group))
-    return merged and dataclasses.replace(merged, lo=group[0].lo, hi=group[-1].hi)
+    return merged and dataclasses.replace(
+        merged, lo=group[0].lo, hi=group[-1].hi, spans=united(group)
+    )
 
 
 @dataclass(frozen=True, slots=True)

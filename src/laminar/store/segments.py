@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
-from laminar.model.trace import WEIGHT, Segment
-from laminar.store import files, parquet
+from laminar.model.trace import WEIGHT, Segment, Span
+from laminar.store import files, parquet, spans
 from laminar.store.collect import collect
 from laminar.store.names import folder_name
 
@@ -56,24 +56,42 @@ class SegmentStore:
         self._ready: dict[tuple[str, str], DataFrame] = {}
 
     def materialise(
-        self, relation: str, epoch: int, df: DataFrame, expected_rows: int
+        self,
+        relation: str,
+        epoch: int,
+        df: DataFrame,
+        expected_rows: int,
+        times: Sequence[str] = (),
     ) -> Segment | None:
-        """Compute a delta and keep it, the cheaper way for its size; None if it has no rows."""
+        """Compute a delta and keep it, the cheaper way for its size; None if it has no rows.
+
+        Args:
+            relation: whose rows they are.
+            epoch: the epoch they belong to.
+            df: what to compute.
+            expected_rows: a guess.
+            times: columns of which the segment shall know the least and the largest value.
+        """
         if expected_rows > self.collect_limit:
-            return self.write_frame(relation, epoch, df)
+            return self.write_frame(relation, epoch, df, times)
         table = collect(df)
         if table is None:
-            return self.write_frame(relation, epoch, df)
-        return self.write_arrow(relation, epoch, table)
+            return self.write_frame(relation, epoch, df, times)
+        return self.write_arrow(relation, epoch, table, times)
 
-    def write_arrow(self, relation: str, epoch: int, table: pa.Table) -> Segment | None:
+    def write_arrow(
+        self, relation: str, epoch: int, table: pa.Table, times: Sequence[str] = ()
+    ) -> Segment | None:
         """Write a delta as one file, durable on return; None if it has no rows."""
         if table.num_rows == 0:
             return None
         delta = parquet.weighted(table)
-        return self._write_one(relation, epoch, delta.schema, [delta])
+        found = spans.of_table(delta, times)
+        return self._write_one(relation, epoch, delta.schema, [delta], found)
 
-    def write_frame(self, relation: str, epoch: int, df: DataFrame) -> Segment | None:
+    def write_frame(
+        self, relation: str, epoch: int, df: DataFrame, times: Sequence[str] = ()
+    ) -> Segment | None:
         """Let Spark write a delta as several files, durable on return; None if it has no rows."""
         delta = df if WEIGHT in df.columns else df.selectExpr("*", f"1L AS {WEIGHT}")
         folder, stem = self._place_for(relation, epoch)
@@ -88,7 +106,7 @@ class SegmentStore:
         except Exception:
             shutil.rmtree(target, ignore_errors=True)
             raise
-        return self._segment(epoch, written)
+        return self._segment(epoch, written, spans.of_files([w.path for w in written], times))
 
     def concatenate(
         self, relation: str, epoch: int, schema: str, segments: Sequence[Segment]
@@ -147,7 +165,12 @@ class SegmentStore:
                 )
 
     def _write_one(
-        self, relation: str, epoch: int, schema: pa.Schema, tables: Iterable[pa.Table]
+        self,
+        relation: str,
+        epoch: int,
+        schema: pa.Schema,
+        tables: Iterable[pa.Table],
+        found: Mapping[str, Span] | None = None,
     ) -> Segment | None:
         folder, stem = self._place_for(relation, epoch)
         path = folder / f"{stem}.parquet"
@@ -155,9 +178,11 @@ class SegmentStore:
             files.failpoint("segment.before_write")
             written = _write_file(path, schema, tables)
             files.failpoint("segment.after_write")
-        return self._segment(epoch, [written])
+        return self._segment(epoch, [written], found or {})
 
-    def _segment(self, epoch: int, written: Sequence[_Written]) -> Segment | None:
+    def _segment(
+        self, epoch: int, written: Sequence[_Written], found: Mapping[str, Span]
+    ) -> Segment | None:
         if not written:
             return None
         return Segment(
@@ -170,6 +195,7 @@ class SegmentStore:
             units=all(part.weights == (1, 1) for part in written),
             checksums=tuple(part.checksum for part in written),
             positive=tuple(sorted(frozenset.intersection(*(part.positive for part in written)))),
+            spans=found,
         )
 
     def _place_for(self, relation: str, epoch: int) -> tuple[Path, str]:

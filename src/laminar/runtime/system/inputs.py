@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from laminar.runtime.definitions import TableDefinition
+from laminar.model.event_time import END_OF_TIME
+from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.system.table import Rows, SystemTable, columns
 
 if TYPE_CHECKING:
@@ -44,8 +45,26 @@ def _sources(engine: Engine, visible: Visible) -> Rows:
         )
 
 
-def _nothing_yet(_engine: Engine, _visible: Visible) -> Rows:
-    return ()
+def _watermarks(engine: Engine, _visible: Visible) -> Rows:
+    for each in engine.watermark_rows():
+        kind = "Source" if each.is_source else "MaterializedView"
+        # The end of time is no time that a calendar has.
+        at = None if each.watermark_us >= END_OF_TIME else each.watermark_us
+        yield each.relation, kind, each.event_time, at
+
+
+def _late_rows(engine: Engine, visible: Visible) -> Rows:
+    for row in engine.late_rows().to_pylist():
+        definition = visible.catalog.definitions.get(row["relation"])
+        sent_to = definition.emission.late_to if isinstance(definition, ViewDefinition) else None
+        yield (
+            row["relation"],
+            row["reason"],
+            row["epoch"],
+            row["event_time"],
+            row["row"],
+            sent_to,
+        )
 
 
 TABLES = (
@@ -61,11 +80,14 @@ TABLES = (
     SystemTable(
         "watermarks",
         columns("name string, node_type string, event_time string, watermark timestamp"),
-        _nothing_yet,
+        _watermarks,
     ),
     SystemTable(
         "late_rows",
-        columns("view string, source string, epoch bigint, rows bigint, sent_to string"),
-        _nothing_yet,
+        columns(
+            "relation string, reason string, epoch bigint, event_time timestamp, row string,"
+            " sent_to string"
+        ),
+        _late_rows,
     ),
 )

@@ -1,0 +1,24 @@
+"""Plans are values: a change of one is a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from laminar.plan.nodes import Anti, Constant, Join, KeyedJoin, Node, Scan, UnionAll
+
+
+def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Return a node with each of its direct inputs changed."""
+    given: dict[str, Any]
+    match node:
+        case Scan() | Constant():
+            return node
+        case UnionAll() | Join():
+            given = {"inputs": tuple(change(each) for each in node.inputs)}
+        case Anti() | KeyedJoin():
+            given = {"left": change(node.left), "right": change(node.right)}
+        case _:
+            given = {"input": change(node.input)}
+    return replace(node, **given)
