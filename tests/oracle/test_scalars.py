@@ -27,13 +27,11 @@ def test_a_second_row_fails_the_epoch_once_it_is_needed(spark: SparkSession) -> 
         oracle.insert("u", [(1, 10), (2, 20), (2, 21)])  # nobody asks for the two of 2
         oracle.step()
         assert sorted(db.sql("SELECT * FROM v").rows(), key=str) == [(1, 10), (1, 10), (3, None)]
-        db.insert("t", [(2,)])
+        oracle.insert("t", [(2,)])
         with pytest.raises(LaminarError, match="SCALAR_SUBQUERY_TOO_MANY_ROWS"):
             db.step()
-        db.delete("t", [(2,)])
-        oracle.step()
+        assert len(db.sql("SELECT * FROM v").rows()) == 3
         oracle.delete("u", [(2, 20)])
-        oracle.insert("t", [(2,)])
         oracle.step()
 
 
