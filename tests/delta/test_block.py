@@ -27,7 +27,7 @@ def text(node: Node) -> str | None:
         ),
         (
             Filter(Project(SCAN, (("c2", "c3"), ("c1 + 1", "c4"))), "c3 > c4"),
-            "SELECT `b` AS c3, `a` + 1 AS c4, __weight FROM t__delta WHERE (`b` > (`a` + 1))",
+            "SELECT `b` AS c3, `a` + 1 AS c4, __weight FROM t__delta WHERE `b` > (`a` + 1)",
         ),
         (
             Project(Filter(Filter(SCAN, "c1 = 'c2'"), "c2.c1 > 0"), (("c2", "`b`"),)),

@@ -48,6 +48,7 @@ LINEAR = [
     C("star_except", "SELECT * EXCEPT (y, ts) FROM t"),
     C("star_table", "SELECT t.*, x + 1 AS more FROM t"),
     C("filter", "SELECT k, g FROM t WHERE x > 3 AND g <> 'b' OR b"),
+    C("filter_bare", "SELECT id, k FROM t WHERE b"),
     C("filter_null", "SELECT id FROM t WHERE g IS NULL OR x IS NOT NULL AND NOT b"),
     C("between_in", "SELECT id FROM t WHERE x BETWEEN 2 AND 5 AND k IN (1, 2, NULL)"),
     C("null_safe", "SELECT id, k <=> x AS same, k IS DISTINCT FROM x AS other FROM t"),

@@ -39,7 +39,9 @@ class Block:
         items = "".join(
             f"{text}, " if text == name else f"{text} AS {name}, " for text, name in self.items
         )
-        where = " AND ".join(f"({each})" for each in self.predicates)
+        # One alone goes without brackets: `FROM t WHERE (b)` gives the table an alias.
+        several = len(self.predicates) > 1
+        where = " AND ".join(f"({each})" if several else each for each in self.predicates)
         return f"SELECT {items}{weight} FROM {rows}" + (f" WHERE {where}" if where else "")
 
 
