@@ -303,7 +303,7 @@ def _near(chance: random.Random, day: date) -> date:
 
 
 def _part(c: random.Random) -> Row:
-    names = ("forest green", "green lace", "blue tan")
+    names = ("forest green", "forest tan", "green lace", "blue tan")
     types = ("ECONOMY ANODIZED STEEL", "PROMO BRASS", "LARGE BRASS", "MEDIUM POLISHED TIN")
     key = c.randint(1, 5)
     return (
@@ -316,7 +316,15 @@ def _part(c: random.Random) -> Row:
 def _supplier(c: random.Random) -> Row:
     key = c.randint(1, 5)
     comment = c.choice(("", "", "Customer odd Complaints"))
-    return key, f"S{key}", f"street {key}", c.randint(0, 4), f"1{key}-1", _money(c, 99), comment
+    return (
+        key,
+        f"S{key}",
+        f"street {key}",
+        c.choice((0, 0, 0, 1, 2, 3, 4)),
+        f"1{key}-1",
+        _money(c, 99),
+        comment,
+    )
 
 
 def _partsupp(c: random.Random) -> Row:
@@ -350,9 +358,9 @@ def _orders(c: random.Random) -> Row:
 def _lineitem(c: random.Random) -> Row:
     ship = _near(c, c.choice(_DATES))
     return (
-        c.randint(1, 8), c.randint(1, 5), c.randint(1, 5), c.randint(1, 3),
+        c.randint(1, 12), c.randint(1, 5), c.randint(1, 5), c.randint(1, 3),
         Decimal(c.randint(1, 45)), _money(c, 900), Decimal(c.randint(4, 8)) / 100, Decimal("0.02"),
-        c.choice("RN"), c.choice("FO"), ship, _near(c, ship), _near(c, ship),
+        c.choice("RN"), c.choice("FO"), ship, _near(c, ship + timedelta(days=15)), _near(c, ship),
         c.choice(("DELIVER IN PERSON", "NONE")), c.choice(("AIR", "MAIL", "SHIP")), "",
     )  # fmt: skip
 
@@ -374,4 +382,4 @@ MADE: dict[str, Callable[[random.Random], Row]] = {
     "lineitem": _lineitem,
 }
 
-SIZES = {"part": 8, "supplier": 7, "partsupp": 18, "customer": 9, "orders": 14, "lineitem": 45}
+SIZES = {"part": 8, "supplier": 8, "partsupp": 30, "customer": 10, "orders": 20, "lineitem": 60}

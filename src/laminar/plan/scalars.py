@@ -4,8 +4,11 @@
     (SELECT x FROM ..)         no row is NULL, one row is its value, more are an error
 
 The second is an aggregate too, count and greatest value, and fails where a row that needs the value
-meets a count above one. A correlated aggregate over plain equalities is grouped by them and joined;
-of the groups that are not there COUNT is 0 and the others are NULL. All else goes by the domain.
+meets a count above one. Only the values of the domain are counted, so that no count above one is
+ever committed: the terms of a delta read old counts too, and must not fail over them.
+
+A correlated aggregate over plain equalities is grouped by them and joined; of the groups that are
+not there COUNT is 0 and the others are NULL. All else goes by the domain.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from laminar.plan.domain import Nested, nested
 from laminar.plan.joins import Pair, inner_join, keyed_join, same
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project
 from laminar.plan.scope import Scope, text, unique
-from laminar.plan.subqueries import Inner, simple_form
+from laminar.plan.subqueries import simple_form
 from laminar.sql.keywords import keywords
 
 TOO_MANY = (
@@ -57,16 +60,14 @@ def _one_row(node: Node) -> bool:
 def _grouped(
     ctx: Context, node: Node, scope: Scope, ctes: CommonTables, query: exp.Expr
 ) -> tuple[Node, str] | None:
-    """Plan an aggregate (or a row) that is correlated by equalities alone."""
+    """Plan an aggregate that is correlated by equalities alone."""
     inner = simple_form(ctx, query, scope, ctes, rows=False)
     if inner is None or not inner.conditions or len(inner.select.expressions) != 1:
         return None
     item = inner.select.expressions[0].unalias()
     pairs = inner.pairs(node)
-    if pairs is None or not inner.scope.is_local(item):
+    if pairs is None or not has_aggregates([item]) or not inner.scope.is_local(item):
         return None
-    if not has_aggregates([item]):
-        return _row(ctx, node, inner, pairs, item)
     units = aggregate_units(ctx, inner.scope, [item])
     grouped = units.aggregate(ctx, inner.node, [pair.right for pair in pairs])
     if not all(_is_known_of_nothing(call) for call in grouped.calls):
@@ -83,16 +84,6 @@ def _grouped(
     name = ctx.fresh()
     kept = tuple((column, column) for column in node.columns)
     return Project(joined, (*kept, (text(value), name))), name
-
-
-def _row(
-    ctx: Context, node: Node, inner: Inner, pairs: list[Pair], item: exp.Expr
-) -> tuple[Node, str]:
-    resolved = text(inner.scope.resolve(item))
-    rows, (value, *keys) = ctx.extend(inner.node, [resolved, *(pair.right for pair in pairs)])
-    counted, found = _counted(ctx, rows, tuple(keys), value)
-    joined = _left_join(ctx, node, counted, pairs, counted.keys)
-    return _checked(ctx, node.columns, joined, *found)
 
 
 def _looked_up(ctx: Context, node: Node, inner: Nested) -> tuple[Node, str]:
