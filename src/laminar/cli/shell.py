@@ -22,7 +22,9 @@ from laminar.cli.reading import is_complete, parse_steps
 from laminar.cli.runner import Runner
 from laminar.errors import LaminarError
 from laminar.runtime.functions import known_functions
+from laminar.runtime.system import TABLES
 from laminar.session import Database
+from laminar.sql.system import SYSTEM
 
 PROMPT = "laminar> "
 CONTINUED = "      -> "
@@ -89,7 +91,9 @@ class DatabaseNames:
     def relations(self) -> Mapping[str, Sequence[str]]:
         """Return relation -> columns."""
         catalog = self._db.engine.catalog
-        return {name: catalog.shape(name).columns for name in catalog.definitions}
+        own = {name: catalog.shape(name).columns for name in catalog.definitions}
+        system = {f"{SYSTEM}.{name}": table.shape.columns for name, table in TABLES.items()}
+        return own | system
 
     def functions(self) -> Iterable[str]:
         """Return the functions that a query may call."""
