@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 START = datetime(2026, 1, 1, 9, 0)
+
+THOROUGH = os.environ.get("LAMINAR_ORACLE") == "thorough"
+# Seed 10: a row that is late by itself, but joins a session of its own batch that is not, is lost.
+KNOWN = pytest.param(10, marks=pytest.mark.xfail(strict=True, reason="dropped before it can join"))
+SEEDS = [*range(1, 10), KNOWN] if THOROUGH else [5]
 
 
 def at(second: float) -> datetime:
@@ -75,7 +81,8 @@ def view(name: str, window: str, clauses: str, of: str = "ev") -> str:
     )
 
 
-def test_windows_agree_with_a_model(db: laminar.Database) -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_windows_agree_with_a_model(db: laminar.Database, seed: int) -> None:
     """Every kind of window, with disorder, copies, late rows and punctuation."""
     source(db)
     late = "ALLOW LATENESS INTERVAL '15' SECOND"
@@ -101,7 +108,7 @@ def test_windows_agree_with_a_model(db: laminar.Database) -> None:
         "se": Sessions(6, lateness=15),
     }
     mark = Clock(delay=5)
-    chance = random.Random(5)
+    chance = random.Random(seed)
     time, number = 0, 0
     for epoch in range(6):
         time += chance.randrange(5, 25)
@@ -111,7 +118,7 @@ def test_windows_agree_with_a_model(db: laminar.Database) -> None:
         ]
         batch += [(chance.choice("ab"), 7, max(0, time - chance.randrange(20, 50)))]
         batch += batch[:1]
-        said = time + 20 if epoch == 4 else None
+        said = time + chance.randrange(30) if epoch == 4 or chance.random() < 0.2 else None
         if said is not None:
             db.advance_watermark("ev", at(said))
         put(db, batch)
@@ -150,14 +157,14 @@ def test_windows_agree_with_a_model(db: laminar.Database) -> None:
     assert len(rows(db, "ho")) == len(model["ho"].groups)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", [1, 2, 3] if THOROUGH else [1])
 def test_batches_do_not_show_in_sessions(db: laminar.Database, seed: int) -> None:
     chance = random.Random(seed)
-    times = sorted(chance.randrange(200) for _ in range(30))
+    times = sorted(chance.randrange(200) for _ in range(120 if THOROUGH else 30))
     # Disorder within what the watermark allows for.
     jumbled = sorted(times, key=lambda time: time + chance.randrange(5))
     data: list[Row] = [(chance.choice("ab"), place, time) for place, time in enumerate(jumbled)]
-    cuts = {"one": 1, "seven": 7, "many": 12}
+    cuts = {"one": 1, "seven": 7, "many": len(data) if THOROUGH else 12}
     for name, parts in cuts.items():
         source(db, name)
         window = "SESSION(ts, INTERVAL '7' SECOND)"

@@ -79,6 +79,9 @@ _EMBEDDED_SETTINGS = {
 _LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Every statement broadcasts a little to tasks of the same process.
+    "spark.broadcast.compress": "false",
+    "spark.broadcast.checksum": "false",
 }
 
 
