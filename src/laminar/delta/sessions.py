@@ -74,7 +74,12 @@ def _sessions(relation: Sessioned, rows: str, *, positive: bool) -> str:
         rows = bag(rows, node.input.columns, positive=positive)
         folds = [f"{call.sql} AS {call.name}" for call in node.calls]
         having = ""
-    items = _keyed(relation, f"{_window(relation)} AS {node.window}", *folds)
+    # Not the key itself: Spark would push a test of its end below the grouping, where it is the
+    # end of a single row, and leave out rows whose session goes on.
+    whole = (
+        f"NAMED_STRUCT('start', MIN({node.time}), 'end', MAX({node.time}) + INTERVAL '{node.gap}')"
+    )
+    items = _keyed(relation, f"{whole} AS {node.window}", *folds)
     made = f"SELECT {items} FROM ({rows}) GROUP BY {_keyed(relation, _window(relation))}{having}"
     return f"SELECT {_typed(relation)} FROM ({made})"
 
