@@ -131,7 +131,7 @@ def test_windows_agree_with_a_model(db: laminar.Database, seed: int) -> None:
             each.epoch(numbered, mark)
             expected = [(k, *window, *summed(held)) for k, window, held in each.shown(mark)]
             assert_same_bag(rows(db, name), expected)
-            assert db.engine.late_counts.get(name, 0) == each.late
+            assert db.metrics().late_rows.get(name, 0) == each.late
         assert report is not None
         above = model["cu"]
         assert isinstance(above, Windows)

@@ -15,7 +15,6 @@ from laminar.delta.change import Change, Version, bag, columns, consolidate, quo
 from laminar.delta.lateness import below
 from laminar.delta.program import Sessioned
 from laminar.model.trace import WEIGHT
-from laminar.sql.intervals import micros
 
 
 def resession(
@@ -164,8 +163,3 @@ def _merged(relation: Sessioned, changed: str, touched: str) -> str:
         f"GROUP BY {_keyed(relation, '__at')}"
     )
     return f"SELECT {_typed(relation)} FROM ({made})"
-
-
-def gap_micros(relation: Sessioned) -> int:
-    """Return the gap."""
-    return micros(relation.node.gap.lower())

@@ -126,11 +126,6 @@ class Scope:
         """Whether every column of the expression is bound in this very scope."""
         return all(self._level_of(column) is self for column in expression.find_all(exp.Column))
 
-    def is_outer(self, expression: exp.Expr) -> bool:
-        """Whether the expression reads columns, and only those of the queries around this one."""
-        levels = [self._level_of(column) for column in expression.find_all(exp.Column)]
-        return bool(levels) and all(level is not None and level is not self for level in levels)
-
     def reaches_out(self, expression: exp.Expr) -> bool:
         """Whether the expression reads the queries around this one.
 

@@ -402,6 +402,11 @@ class Engine:
                 self._apply_settings()
                 raise
 
+    def setting(self, name: str) -> str:
+        """Return the value that counts: what was set, or what the caller of `connect` asked for."""
+        limit = getattr(self.limits, name, None)
+        return self.settings.text(name) if limit is None else str(limit)
+
     def _apply_settings(self) -> None:
         number = self.settings.number
         self.catalog.limit_fan_out(number("max_fan_out"))

@@ -30,6 +30,8 @@ class Metrics:
     segments: int
     stored_rows: int
     stored_bytes: int
+    late_rows: Mapping[str, int]
+    """View or table -> rows that were too late, or too far in the future, for it."""
 
 
 def collect_metrics(engine: Engine) -> Metrics:
@@ -52,4 +54,5 @@ def collect_metrics(engine: Engine) -> Metrics:
         segments=sum(len(trace.segments) for trace in traces),
         stored_rows=sum(trace.rows for trace in traces),
         stored_bytes=sum(trace.bytes for trace in traces),
+        late_rows=dict(engine.late_counts),
     )

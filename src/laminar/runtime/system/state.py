@@ -48,13 +48,15 @@ def _metrics(engine: Engine, _visible: Visible) -> Rows:
     for node, counted in found.nodes.items():
         for name in ("executions", "last_ms", "last_rows"):
             yield name, node, float(getattr(counted, name))
+    for relation, count in found.late_rows.items():
+        yield "late_rows", relation, float(count)
 
 
 def _settings(engine: Engine, _visible: Visible) -> Rows:
     for name, each in SETTINGS.items():
         yield (
             f"{PREFIX}{name}",
-            engine.settings.text(name),
+            engine.setting(name),
             each.default,
             name in engine.settings.given,
             each.kind,
