@@ -90,7 +90,7 @@ def test_readers_see_the_old_rows_until_the_new_are_ready(
     db.insert("t", ROWS)
     db.step()
     seen: list[Any] = []
-    real = type(db.engine)._commit
+    real = type(db.engine).commit
 
     def slow(self: Any, *args: Any, **kwargs: Any) -> None:
         reader = threading.Thread(
@@ -102,7 +102,7 @@ def test_readers_see_the_old_rows_until_the_new_are_ready(
         reader.join(60)
         real(self, *args, **kwargs)
 
-    monkeypatch.setattr(type(db.engine), "_commit", slow)
+    monkeypatch.setattr(type(db.engine), "commit", slow)
     db.execute("CREATE OR REPLACE MATERIALIZED VIEW base AS SELECT id, g, x * 2 AS x FROM t")
     assert seen == [([("a", 30), ("b", 5)], ["id", "g", "x"])]
     assert db.sql("SELECT * FROM sums ORDER BY g").rows() == [("a", 60), ("b", 10)]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import laminar
+from laminar.runtime.defining import drop
 from laminar.sql import parse_script
 from laminar.sql.tokens import tokenize
 
@@ -66,7 +67,7 @@ def all_of(db: laminar.Database) -> dict[str, Any]:
         "dag": [node.name for node in catalog.dag.nodes.values()],
         "sources": sorted(db.engine.sources),
         "version": (manifest.epoch, manifest.revision),
-        "paused": db.engine.paused,
+        "paused": db.engine.holding.paused,
         "pending": {name: len(db.engine.pending.after(name, 0)) for name in ("orders", "regions")},
     }
 
@@ -76,7 +77,7 @@ def set_right(db: laminar.Database) -> None:
     for name in [*db.engine.catalog.definitions]:
         known = name in ("orders", "regions", "totals", "named")
         if not known and db.engine.catalog.exists(name):
-            db.engine.drop(name, cascade=True)
+            drop(db.engine, name, cascade=True)
     db.execute(SETUP)
 
 

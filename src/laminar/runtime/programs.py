@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.source import Source
@@ -14,10 +13,12 @@ from laminar.dag import (
     StatefulOperator,
     StreamingDag,
 )
-from laminar.delta.program import Applied, Shape
+from laminar.delta.program import Shape
 from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, NotSupported
+from laminar.runtime.defining import attach_operator, create_operator, create_table, create_view
 from laminar.runtime.definitions import OperatorDefinition, TableDefinition, ViewDefinition
 from laminar.runtime.operators import placed
+from laminar.runtime.python_nodes import OBJECT, Sink, Spread
 from laminar.runtime.view_options import resolve
 from laminar.sql import relations_of
 
@@ -25,22 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from laminar.runtime.engine import Engine
-
-OBJECT = "object"
-"""Stands for a connector that is a Python object; it has to be given again after a restart."""
-
-
-Spread = tuple[tuple[str, PartitioningStrategy], ...]
-"""Inputs of a node whose rows an edge places, and how."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sink:
-    """Where the delta of a relation goes after each epoch."""
-
-    name: str
-    relation: str
-    write: Callable[[int, DataFrame], object]
 
 
 def attach(engine: Engine, dag: StreamingDag) -> None:
@@ -95,10 +80,11 @@ def _source(engine: Engine, node: DagNode) -> None:
     if is_known or node.output_schema is None:
         return
     columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
-    engine.create_table(
+    create_table(
+        engine,
         TableDefinition(
             node.name, columns, is_source=True, connector=OBJECT if connector is not None else None
-        )
+        ),
     )
 
 
@@ -108,14 +94,14 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Sp
     if node.operator is None or isinstance(node.operator, str):
         if not engine.catalog.exists(node.name):
             options: dict[str, Any] = {**resolve({}, engine.settings.text)}
-            engine.create_view(ViewDefinition(node.name, _query(node, inputs), **options))
+            create_view(engine, ViewDefinition(node.name, _query(node, inputs), **options))
         return
     if engine.catalog.exists(node.name):
-        engine.attach_operator(node.name, node.operator, spread)
+        attach_operator(engine, node.name, node.operator, spread)
         return
     shape = _output_shape(engine, node, inputs)
     columns = tuple(zip(shape.columns, shape.types, strict=True))
-    engine.create_operator(OperatorDefinition(node.name, inputs, columns), node.operator, spread)
+    create_operator(engine, OperatorDefinition(node.name, inputs, columns), node.operator, spread)
 
 
 def _query(node: DagNode, inputs: tuple[str, ...]) -> str:
@@ -163,8 +149,3 @@ def _placing(
     write: Callable[[int, DataFrame], object], way: PartitioningStrategy | None
 ) -> Callable[[int, DataFrame], object]:
     return write if way is None else lambda epoch, frame: write(epoch, placed(frame, way))
-
-
-def applied(definition: OperatorDefinition, operator: Any, spread: Spread = ()) -> Applied:
-    """Return the relation that an operator maintains."""
-    return Applied(definition.shape, operator, definition.reads, spread)

@@ -104,7 +104,7 @@ class Publisher:
         for each in self.sinks():
             start = self._start(each)
             # What is held has not changed since; its last content is enough.
-            held = each.relation in self._engine.held_since
+            held = each.relation in self._engine.holding.since
             needed |= {start} if held else set(range(start, epoch + 1))
         return frozenset(needed)
 
@@ -120,7 +120,7 @@ class Publisher:
             raise failed[0]
 
     def _publish(self, sink: SinkDefinition, epoch: int, faces: Faces) -> None:
-        if sink.relation in self._engine.held_since:
+        if sink.relation in self._engine.holding.since:
             return
         if self.cursor(sink.name) != epoch - 1:
             self._catch_up(sink)
@@ -132,7 +132,7 @@ class Publisher:
     def catch_up(self) -> None:
         """Publish what sinks have not taken yet."""
         for each in self.sinks():
-            if each.relation not in self._engine.held_since:
+            if each.relation not in self._engine.holding.since:
                 self._catch_up(each)
 
     def _catch_up(self, sink: SinkDefinition) -> None:

@@ -114,7 +114,7 @@ def _recompile(catalog: Catalog, replaced: str, name: str) -> None:
 
 def _refuse_held(engine: Engine, names: Iterable[str], doing: str) -> None:
     for name in names:
-        if name in engine.held_since:
+        if name in engine.holding.since:
             hint = "RESUME what is paused first"
             raise NotSupported(f'{doing} "{name}" while it is held at an older epoch', hint)
 

@@ -13,6 +13,7 @@ from laminar.errors import (
     SqlSyntaxError,
     UnknownRelation,
 )
+from laminar.runtime.defining import create_table, create_view, drop
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.keys import refuse_unfit_keys
 from laminar.runtime.places import ABOUT_A_STATEMENT, placed
@@ -84,8 +85,8 @@ class Statements:
             s.Explain: self._explain,
             s.Describe: self._showing.describe,
             s.Show: self._showing.show,
-            s.Pause: lambda each: engine.pause(self._view(each.name)),
-            s.Resume: lambda each: engine.resume(self._view(each.name)),
+            s.Pause: lambda each: engine.holding.pause(self._view(each.name)),
+            s.Resume: lambda each: engine.holding.resume(self._view(each.name)),
             s.Refresh: self._refresh,
             s.SetOption: lambda each: self._set(engine.settings.with_value(each.name, each.value)),
             s.ResetOption: lambda each: self._set(engine.settings.without(each.name)),
@@ -124,7 +125,7 @@ class Statements:
         refuse_unfit_keys(definition)
         if connector is not None and definition.primary_key and not definition.is_source:
             raise NotSupported("PRIMARY KEY of a table with a connector", "declare a SOURCE")
-        self._engine.create_table(definition)
+        create_table(self._engine, definition)
 
     def _create_view(self, statement: s.CreateView) -> None:
         definition = self._view_definition(statement)
@@ -133,7 +134,7 @@ class Statements:
         elif not self._is_there(statement.name, if_not_exists=statement.if_not_exists):
             if definition.emission.late_to is not None:
                 self._is_there(definition.emission.late_to, if_not_exists=False)
-            self._engine.create_view(definition)
+            create_view(self._engine, definition)
 
     def _create_sink(self, statement: s.CreateSink) -> Any:
         if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
@@ -204,7 +205,7 @@ class Statements:
             raise UnknownRelation(
                 f"{statement.kind.value} {statement.name}", [f"{found.value} {name}"]
             )
-        self._engine.drop(name, cascade=statement.cascade)
+        drop(self._engine, name, cascade=statement.cascade)
 
     def _view(self, name: str) -> str:
         catalog = self._engine.catalog
@@ -223,7 +224,7 @@ class Statements:
     def _refresh(self, statement: s.Refresh) -> Any:
         """Bring a view and all it reads to the newest cut of the sources: one epoch does that."""
         name = self._view(statement.name)
-        if name in self._engine.held_since:
+        if name in self._engine.holding.since:
             raise NotSupported(f'refreshing "{name}" while it is paused', "RESUME it")
         report = self._step()
         rows = report.views[name].rows_out if report and name in report.views else 0

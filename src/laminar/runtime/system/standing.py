@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def epoch_of(name: str, engine: Engine, visible: Visible) -> int:
     """Return the last epoch a relation has applied; one that is held stays behind."""
-    return engine.held_since.get(name, visible.manifest.epoch)
+    return engine.holding.since.get(name, visible.manifest.epoch)
 
 
 def wave_of(dag: StreamingDag) -> dict[NodeId, int]:

@@ -50,9 +50,9 @@ def _views(engine: Engine, visible: Visible) -> Rows:
 
 def state_of(name: str, engine: Engine) -> str:
     """Return whether a view runs, was paused, or is held because something it reads was."""
-    if name in engine.paused:
+    if name in engine.holding.paused:
         return "paused"
-    return "held" if name in engine.held_since else "running"
+    return "held" if name in engine.holding.since else "running"
 
 
 def _reason(program: Program) -> str:

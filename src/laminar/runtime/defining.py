@@ -1,0 +1,117 @@
+"""Tables, views and operators: how they come into a database and leave it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from laminar.connectors.source import close
+from laminar.delta.program import Program
+from laminar.errors import DuplicateName, HasDependents, NotSupported
+from laminar.runtime.definitions import (
+    LateDefinition,
+    OperatorDefinition,
+    TableDefinition,
+    ViewDefinition,
+)
+from laminar.runtime.faces import moments_of
+from laminar.runtime.late import LATE_ROWS
+from laminar.runtime.operators import restore
+from laminar.runtime.python_nodes import Spread, applied
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine import Engine
+
+
+def create_table(engine: Engine, definition: TableDefinition) -> None:
+    """Define a table or source; it is empty."""
+    with engine.lock:
+        engine.catalog.refuse_duplicate(definition.name)
+        engine.open_source(definition)
+        engine.catalog.add_table(definition)
+        engine.time.watermarks.add(definition)
+        engine.plan_storage()
+        engine.commit(engine.manifest.epoch, dict(engine.manifest.traces), engine.manifest.offsets)
+
+
+def create_view(engine: Engine, definition: ViewDefinition) -> None:
+    """Define a view and fill it from what its inputs hold now, at the current epoch."""
+    late_to = definition.emission.late_to
+    with engine.changing():
+        engine.catalog.refuse_duplicate(definition.name)
+        if late_to is not None:
+            engine.catalog.refuse_duplicate(late_to)
+        program = engine.catalog.compile(definition)
+        if late_to is not None and program.late is None:
+            raise NotSupported("LATE DATA TO here", "read one relation with event time")
+        engine.catalog.add_view(definition, program)
+        if late_to is not None:
+            sink = LateDefinition(late_to, definition.name)
+            engine.catalog.add_view(sink, engine.catalog.late_program(sink))
+        engine.fill_and_commit((definition.name,), engine.manifest.traces)
+
+
+def create_operator(
+    engine: Engine, definition: OperatorDefinition, operator: Any, spread: Spread = ()
+) -> None:
+    """Define a view that a Python operator maintains, and fill it."""
+    with engine.changing():
+        engine.catalog.refuse_duplicate(definition.name)
+        program = Program(definition.name, (applied(definition, operator, spread),))
+        engine.operators[definition.name] = operator
+        engine.catalog.add_view(definition, program)
+        try:
+            engine.fill_and_commit((definition.name,), engine.manifest.traces)
+        except Exception:
+            del engine.operators[definition.name]
+            raise
+
+
+def attach_operator(engine: Engine, name: str, operator: Any, spread: Spread = ()) -> None:
+    """Give a defined operator view its operator again, with the state it last had."""
+    definition = engine.catalog.definitions[engine.catalog.resolve(name)]
+    if not isinstance(definition, OperatorDefinition):
+        raise DuplicateName(name)
+    with engine.lock:
+        engine.operators[definition.name] = operator
+        engine.catalog.programs[definition.name] = Program(
+            definition.name, (applied(definition, operator, spread),)
+        )
+        restore({definition.name: operator}, engine.manifest.state.get("operators", {}))
+        engine.plan_storage()
+
+
+def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]:
+    """Drop a relation and, if asked, all that reads it."""
+    with engine.lock:
+        dependents = engine.catalog.registry.all_dependents(name)
+        sinks = engine.publisher.of((*dependents, name))
+        readers = [each for each in dependents if not _is_late_of(engine, each, name)]
+        if (readers or sinks) and not cascade:
+            raise HasDependents(name, (*readers, *sinks))
+        dropped = (*reversed(dependents), name)
+        for each in sinks:
+            engine.publisher.remove(each)
+        for each in dropped:
+            engine.catalog.remove(each)
+            engine.time.forget(each)
+            source = engine.sources.pop(each, None)
+            if source is not None:
+                close(source)
+        engine.plan_storage()
+        kept = moments_of(engine.catalog.relations, engine.manifest.traces)
+        traces = {
+            key: value
+            for key, value in engine.manifest.traces.items()
+            if key in kept or key == LATE_ROWS
+        }
+        offsets = {k: v for k, v in engine.manifest.offsets.items() if k not in dropped}
+        engine.commit(engine.manifest.epoch, traces, offsets)
+        engine.pending.keep_only(engine.tables())
+        engine.publisher.forget_cursors()
+        return dropped
+
+
+def _is_late_of(engine: Engine, name: str, view: str) -> bool:
+    """Whether a relation only takes a view's late rows, and goes with it."""
+    found = engine.catalog.definitions[name]
+    return isinstance(found, LateDefinition) and found.view == view
