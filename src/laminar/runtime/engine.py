@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -76,6 +76,8 @@ class Engine:
         self.operators: dict[str, Any] = {}
         self.sinks: list[Sink] = []
         self.publisher = Publisher(self)
+        self.pins: list[Callable[[int], frozenset[int]]] = [self.publisher.pinned]
+        """Each says which past epochs somebody still needs, as an epoch is committed."""
         self.settings = Settings(self.manifest.state.get("settings"))
         self.holding = Holding(self)
         self.pending = PendingLog(root, _committed(self.manifest))
@@ -334,7 +336,7 @@ class Engine:
     ) -> None:
         """Make an epoch, or a new revision of the current one, durable and visible."""
         self.holding.note(epoch)
-        self.timeline.pinned = self.publisher.pinned(epoch)
+        self.timeline.pinned = frozenset().union(*(pinned(epoch) for pinned in self.pins))
         self.timeline.commit(
             epoch,
             traces=traces,
