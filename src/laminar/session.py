@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -154,16 +155,25 @@ class Database:
         self._require_open()
         report = self.engine.step()
         if report is not None:
-            for callback in self._callbacks:
-                callback(report)
+            self._notify(report)
         return report
+
+    def _notify(self, report: EpochReport) -> None:
+        for callback in self._callbacks:
+            callback(report)
 
     def drain(self) -> EpochReport | None:
         """Step until all sources are idle; return the last report."""
-        last: EpochReport | None = None
-        while (report := self.step()) is not None:
-            last = report
-        return last
+        self._require_open()
+        reports: deque[EpochReport] = deque(maxlen=1)
+
+        def committed(report: EpochReport) -> None:
+            reports.append(report)
+            self._notify(report)
+
+        while self.engine.flow(committed):
+            pass
+        return reports[0] if reports else None
 
     def advance_watermark(self, name: str, watermark: datetime | str) -> None:
         """Say that a source has no more rows before a time, as its own punctuation would.

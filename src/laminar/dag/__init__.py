@@ -1,5 +1,6 @@
 """The topology: what is connected to what, in which order it runs, and where output goes."""
 
+from laminar.dag.barrier import BarrierAligner, BarrierType, CheckpointBarrier
 from laminar.dag.builder import DagBuilder, FanOutBuilder
 from laminar.dag.edge import DagChannelType, DagEdge, derive_channel_type
 from laminar.dag.multicast import MulticastBuffer
@@ -11,6 +12,9 @@ from laminar.dag.topology import SharedStageMetadata, StreamingDag
 
 __all__ = [
     "MAX_PORTS",
+    "BarrierAligner",
+    "BarrierType",
+    "CheckpointBarrier",
     "Custom",
     "DagBuilder",
     "DagChannelType",

@@ -76,6 +76,11 @@ class Compactor:
             self._running = self._pool.submit(self._run, work, relations, epoch, cutoffs or {})
         return bool(work)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a compaction waits to be adopted."""
+        return self._running is not None and self._running.done()
+
     def adopt(self, traces: Mapping[str, Trace], *, wait: bool = False) -> dict[str, Trace]:
         """Return the traces with finished compactions in place."""
         adopted = dict(traces)

@@ -34,13 +34,14 @@ from laminar.runtime.executor import DagExecutor, named_error
 from laminar.runtime.faces import Faces, moments_of
 from laminar.runtime.filling import Filler
 from laminar.runtime.holding import Holding
-from laminar.runtime.ingest import Ingest, Prefetch, pending_ranges
+from laminar.runtime.ingest import Ingest, Prefetch, Range, pending_ranges
 from laminar.runtime.keys import Upserts
 from laminar.runtime.late import LATE_ROWS
 from laminar.runtime.operators import snapshots
 from laminar.runtime.publishing import Publisher
 from laminar.runtime.python_nodes import OBJECT, Sink, applied
 from laminar.runtime.report import EpochReport
+from laminar.runtime.rooms import Room
 from laminar.runtime.settings import Settings
 from laminar.runtime.spark import own_session, partitions, suit
 from laminar.runtime.time_settings import TimeSettings
@@ -62,10 +63,10 @@ class Engine:
         self.limits = limits or TimeSettings()
         self._first_limits = replace(self.limits)
         self.spark = spark
-        self.work = own_session(spark, partitions())
+        self._rooms = [Room.of(root, own_session(spark, partitions()))]
+        self.work, self.store = self._rooms[0].session, self._rooms[0].store
         self.full = own_session(spark, partitions())
         self._compacting = own_session(spark, partitions())
-        self.store = SegmentStore(root, self.work)
         self._full_store = SegmentStore(root, self.full)
         self.timeline = Timeline(root)
         self._lock = threading.RLock()
@@ -81,7 +82,7 @@ class Engine:
         self.settings = Settings(self.manifest.state.get("settings"))
         self.holding = Holding(self)
         self.pending = PendingLog(root, _committed(self.manifest))
-        self.ingest = Ingest(self.work, self.store, self.pending, self.sources, self.limits)
+        self.ingest = Ingest(self.room, self.pending, self.sources, self.limits)
         self.prefetch = Prefetch(self.ingest)
         self.compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
         self.upserts = Upserts(self.work, self.store)
@@ -265,7 +266,10 @@ class Engine:
         self.catalog.limit_fan_out(number("max_fan_out"))
         self.timeline.retained = number("retained_epochs")
         self.compactor.fanout = number("compaction_fanout")
-        self.store.collect_limit = number("collect_limit_rows")
+        while len(self._rooms) < number("epochs_in_flight"):
+            self._rooms.append(Room.of(self.root, own_session(self.spark, partitions())))
+        for room in self._rooms:
+            room.store.collect_limit = number("collect_limit_rows")
         for name in ("future_ms", "late_rows_kept", "aging_rows"):
             given = name in self.settings.given
             setattr(self.limits, name, number(name) if given else getattr(self._first_limits, name))
@@ -277,13 +281,33 @@ class Engine:
         with self._lock:
             self.require_attached()
             self.publisher.catch_up()
-            tables = self.tables()
-            taken = pending_ranges(
-                tables, self.sources, self.manifest.offsets, self.pending, self.prefetch
-            )
+            taken = self.ranges_after(self.manifest.offsets)
             if not taken and not self.time.is_due(self.manifest.traces, self.holding.held()):
                 return None
             return self.epochs.run(taken)
+
+    def flow(self, notify: Callable[[EpochReport], object], limit: int = 32) -> bool:
+        """Run up to so many epochs over what is pending; say whether there was anything to do.
+
+        Epochs overlap where that cannot be seen from outside, see `Epochs.can_overlap`.
+        """
+        with self._lock:
+            if not self.epochs.can_overlap():
+                report = self.step()
+                if report is not None:
+                    notify(report)
+                return report is not None
+            self.require_attached()
+            self.publisher.catch_up()
+            return self.epochs.flow(notify, limit) > 0
+
+    def ranges_after(self, offsets: Mapping[str, Any]) -> list[Range]:
+        """Return what there is to take after these offsets."""
+        return pending_ranges(self.tables(), self.sources, offsets, self.pending, self.prefetch)
+
+    def room(self, epoch: int) -> Room:
+        """Return where an epoch works; two in a row never meet."""
+        return self._rooms[epoch % len(self._rooms)]
 
     def require_attached(self) -> None:
         """Refuse to run while an operator of Python code is missing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 
@@ -12,9 +13,11 @@ from laminar.delta.change import Version
 from laminar.delta.cost import is_cheap
 from laminar.delta.program import Mapped, Merged
 from laminar.runtime.catalog import Catalog
-from laminar.runtime.executor import Delta, named_error
+from laminar.runtime.executor import named_error
 from laminar.runtime.faces import Faces
+from laminar.runtime.flight import Delta
 from laminar.runtime.maintain import Maintainer
+from laminar.runtime.relations import partial_trace, pending_trace
 from laminar.runtime.report import ViewReport
 from laminar.runtime.shared_pass import plan_passes
 
@@ -47,6 +50,9 @@ class EpochTask:
         self._sizes = sizes
         self._late_kept = late_kept
         self.reports: dict[str, ViewReport] = {}
+        self._handover = threading.Lock()
+        self._done: list[str] = []
+        self._next: EpochTask | None = None
 
     def prepare(self, nodes: list[DagNode]) -> None:
         """Let aggregates over the same rows share a pass."""
@@ -91,6 +97,33 @@ class EpochTask:
             return delta
         self._faces.share(node.name)
         return replace(delta, release=lambda: self._faces.unshare(node.name))
+
+    def finished(self, node: DagNode) -> None:
+        """Leave what a node holds now to the epoch that follows."""
+        with self._handover:
+            self._done.append(node.name)
+            if self._next is not None:
+                self._leave(node.name, self._next)
+
+    def follow(self, earlier: EpochTask) -> None:
+        """Stand on what an epoch leaves that may still be on its way.
+
+        A node of this epoch begins when the same node of the earlier one has finished, so it never
+        sees a trace before it is what the earlier epoch made of it.
+        """
+        with earlier._handover:
+            earlier._next = self
+            for name in earlier._done:
+                earlier._leave(name, self)
+
+    def _leave(self, name: str, later: EpochTask) -> None:
+        mine, theirs = self._faces.moments, later._faces.moments
+        program = self._catalog.programs.get(name)
+        own = [name] if program is None else [each.shape.name for each in program.relations]
+        for trace in (*own, *map(partial_trace, own), *map(pending_trace, own)):
+            if trace in mine:
+                before = mine[trace].segments(Version.AFTER)
+                theirs[trace] = replace(theirs[trace], before=before)
 
     def _culprit(self, name: str) -> str:
         """A fused view runs inside its readers: find out whose expression failed."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from laminar.delta.change import Version
+from laminar.delta.program import Aged, Emitted, Late, Periodic
 from laminar.errors import ConnectorError
 from laminar.model.trace import Trace
 from laminar.runtime import late
 from laminar.runtime.epoch_task import EpochTask
-from laminar.runtime.executor import Delta
 from laminar.runtime.faces import Faces, Moment, moments_of
+from laminar.runtime.flight import Delta, Flight
 from laminar.runtime.future import as_late
 from laminar.runtime.ingest import Range
 from laminar.runtime.maintain import Maintainer
@@ -29,6 +33,36 @@ if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
 
 
+@dataclass(slots=True)
+class Aloft:
+    """An epoch on its way: what it took, and what works on it."""
+
+    epoch: int
+    taken: list[Range]
+    rows_in: int
+    too_late: list[late.LateBatch]
+    ingested: dict[str, Moment]
+    turn: Turn
+    started_at: datetime
+    started: float
+    traces: dict[str, Trace] | None = None
+    """What it stands on, if that is not what was committed last."""
+    task: EpochTask = field(init=False)
+    faces: Faces = field(init=False)
+    maintainer: Maintainer = field(init=False)
+    flight: Flight = field(init=False)
+
+    @property
+    def read(self) -> set[str]:
+        """The files that hold what it took."""
+        return {f for m in self.ingested.values() for s in m.delta for f in s.files}
+
+    @property
+    def made(self) -> set[str]:
+        """The files of all that it has added so far."""
+        return {f for m in self.faces.moments.values() for s in m.delta for f in s.files}
+
+
 class Epochs:
     """Carries an engine from one epoch to the next."""
 
@@ -39,24 +73,181 @@ class Epochs:
     def run(self, taken: list[Range]) -> EpochReport:
         """Run one epoch over these ranges and commit it."""
         engine = self._engine
-        started = time.perf_counter()
-        started_at = datetime.now(UTC)
-        epoch = engine.manifest.epoch + 1
         traces = engine.compactor.adopt(engine.manifest.traces)
         moments = moments_of(engine.catalog.relations, traces)
-        rows_in, too_late, largest = self._ingest(taken, moments, epoch)
+        aloft = self._take(taken, moments, engine.manifest.epoch + 1)
         held = sum(trace.rows for trace in traces.values())
-        for session in (engine.work, engine.full):
-            suit(session, changed=rows_in, held=held)
-        turn = engine.time.begin(largest)
+        self._suit(aloft, held)
         try:
-            task, faces, maintainer = self._run_nodes(moments, taken, epoch, turn)
+            self._run_nodes(aloft)
         except Exception:
-            engine.time.watermarks.back()
-            discard(engine.root, (f for m in moments.values() for s in m.delta for f in s.files))
-            engine.prefetch.forget()
+            self._forget(aloft.read)
             raise
-        moments = faces.moments
+        return self._commit(aloft, traces)
+
+    def flow(self, notify: Callable[[EpochReport], object], limit: int) -> int:
+        """Run epochs while there is something to take, each beginning before the last one ends.
+
+        They are committed in order, one at a time. When one fails, those behind it are called off
+        and it runs once more, alone; what comes of that counts. Traces that were compacted
+        meanwhile are put in place between two epochs, with none in the air.
+
+        Args:
+            notify: told about every committed epoch.
+            limit: stop after so many.
+
+        Returns:
+            How many epochs were committed.
+        """
+        engine = self._engine
+        aloft: deque[Aloft] = deque()
+        begun = done = 0
+        while True:
+            while len(aloft) < engine.settings.number("epochs_in_flight") and begun < limit:
+                if aloft and engine.compactor.is_ready:
+                    break
+                taken = self._ranges(aloft)
+                if not taken:
+                    break
+                aloft.append(self._launch(taken, aloft[-1] if aloft else None))
+                begun += 1
+            if not aloft:
+                return done
+            first = aloft.popleft()
+            try:
+                first.flight.wait()
+            except Exception:
+                self._call_off([first, *aloft])
+                report = self.run(first.taken)
+                notify(report)
+                return done + 1
+            report = self._commit(first, first.traces or dict(engine.manifest.traces))
+            notify(report)
+            done += 1
+
+    def can_overlap(self) -> bool:
+        """Whether an epoch may begin before the last one is committed.
+
+        Not while event time decides what an epoch shows, nor while views are held: both depend on
+        what was committed last. An upsert looks up rows, and a Python operator has one state.
+        """
+        engine = self._engine
+        timed = Emitted | Periodic | Aged | Late
+        return (
+            engine.settings.number("epochs_in_flight") > 1
+            and not engine.holding.held()
+            and not engine.operators
+            and not any(t.event_time or t.primary_key for t in engine.tables().values())
+            and not any(isinstance(r, timed) for r in engine.catalog.relations.by_name.values())
+        )
+
+    def _ranges(self, aloft: deque[Aloft]) -> list[Range]:
+        offsets = dict(self._engine.manifest.offsets)
+        for each in aloft:
+            offsets |= {part.table: part.end for part in each.taken}
+        return self._engine.ranges_after(offsets)
+
+    def _launch(self, taken: list[Range], earlier: Aloft | None) -> Aloft:
+        """Send an epoch on its way, behind one that may still be."""
+        engine = self._engine
+        traces: dict[str, Trace] | None
+        if earlier is None:
+            traces = engine.compactor.adopt(engine.manifest.traces)
+            moments = moments_of(engine.catalog.relations, traces)
+        else:
+            traces = None
+            moments = {
+                name: Moment(each.schema, each.segments(Version.AFTER))
+                for name, each in earlier.faces.moments.items()
+            }
+        last = engine.manifest.epoch if earlier is None else earlier.epoch
+        aloft = self._take(taken, moments, last + 1)
+        aloft.traces = traces
+        self._suit(aloft, sum(each.rows for m in moments.values() for each in m.before))
+        self._equip(aloft, careful=False)
+        if earlier is not None:
+            aloft.task.follow(earlier.task)
+        self._fly(aloft)
+        return aloft
+
+    def _call_off(self, aloft: list[Aloft]) -> None:
+        """Forget epochs that were on their way, and all that they made."""
+        for each in aloft:
+            with suppress(Exception):
+                each.flight.wait()
+        for each in aloft:
+            discard(self._engine.root, each.made - each.read)
+            self._forget(each.read)
+
+    def _forget(self, files: Iterable[str]) -> None:
+        engine = self._engine
+        engine.time.watermarks.back()
+        discard(engine.root, files)
+        engine.prefetch.forget()
+
+    def _take(self, taken: list[Range], moments: dict[str, Moment], epoch: int) -> Aloft:
+        """Read what an epoch takes, and move the watermarks by it."""
+        started, started_at = time.perf_counter(), datetime.now(UTC)
+        rows, ahead, largest = self._ingest(taken, moments, epoch)
+        turn = self._engine.time.begin(largest)
+        return Aloft(epoch, taken, rows, ahead, moments, turn, started_at, started)
+
+    def _suit(self, aloft: Aloft, held: int) -> None:
+        for session in (self._engine.room(aloft.epoch).session, self._engine.full):
+            suit(session, changed=aloft.rows_in, held=held)
+
+    def _run_nodes(self, aloft: Aloft) -> None:
+        """Run all nodes; if that fails, again without rows that are there and taken back.
+
+        A trace may hold a row and its retraction. Usually it is cheaper to compute with both than
+        to find out that they cancel, but an expression may fail for a row that is gone.
+        """
+        try:
+            self._try_nodes(aloft, careful=False)
+        except Exception:
+            if not any(moment.has_retractions for moment in aloft.ingested.values()):
+                raise
+            self._try_nodes(aloft, careful=True)
+
+    def _try_nodes(self, aloft: Aloft, *, careful: bool) -> None:
+        engine = self._engine
+        self._equip(aloft, careful=careful)
+        self._fly(aloft)
+        try:
+            aloft.flight.wait()
+        except Exception:
+            discard(engine.root, aloft.made - aloft.read)
+            restore(engine.operators, engine.manifest.state.get("operators", {}))
+            raise
+
+    def _equip(self, aloft: Aloft, *, careful: bool) -> None:
+        engine = self._engine
+        room = engine.room(aloft.epoch)
+        relations = engine.catalog.relations
+        moments = dict(aloft.ingested)
+        aloft.faces = Faces(
+            room.session, room.store, relations, moments, careful=careful, turn=aloft.turn
+        )
+        aloft.maintainer = Maintainer(aloft.faces, room.store, aloft.epoch, engine.run_full)
+        kept, held = engine.limits.late_rows_kept, engine.holding.held()
+        aloft.task = EpochTask(
+            engine.catalog, aloft.faces, aloft.maintainer, held, self._sizes, kept
+        )
+
+    def _fly(self, aloft: Aloft) -> None:
+        engine = self._engine
+        changed = {
+            each.table: Delta(each.table, aloft.ingested[each.table].changed_rows)
+            for each in aloft.taken
+            if aloft.ingested[each.table].delta
+        }
+        in_motion = engine.time.in_motion(aloft.turn, engine.manifest.traces)
+        aloft.flight = engine.current_executor().launch(aloft.task, changed, in_motion)
+
+    def _commit(self, aloft: Aloft, traces: dict[str, Trace]) -> EpochReport:
+        """Make an epoch true whose nodes have all run, and let the sinks have it."""
+        engine, epoch = self._engine, aloft.epoch
+        moments = aloft.faces.moments
         self._sizes = {
             name.removesuffix(partial_trace("")): moment.changed_rows
             for name, moment in moments.items()
@@ -64,74 +255,25 @@ class Epochs:
         }
         for name, moment in moments.items():
             if moment.delta:
-                traces[name] = Trace(moment.schema, (*moment.before, *moment.delta))
-        too_late += maintainer.late.batches
-        clocks = engine.time.after(turn, maintainer.in_time, too_late, traces)
+                traces[name] = Trace(moment.schema, moment.segments(Version.AFTER))
+        too_late = aloft.too_late + aloft.maintainer.late.batches
+        clocks = engine.time.after(aloft.turn, aloft.maintainer.in_time, too_late, traces)
         late.keep(too_late, engine.store, epoch, traces, engine.limits.late_rows_kept)
-        offsets = {**engine.manifest.offsets, **{each.table: each.end for each in taken}}
+        offsets = {**engine.manifest.offsets, **{each.table: each.end for each in aloft.taken}}
         counts = {each.relation: each.count for each in too_late}
-        report = EpochReport(epoch, rows_in, _since(started), task.reports, counts)
+        duration = _since(aloft.started)
+        report = EpochReport(epoch, aloft.rows_in, duration, aloft.task.reports, counts)
         with engine.time.kept(clocks, engine.holding.held()):
-            engine.commit(epoch, traces, offsets, report.to_json(started_at))
-        for each in taken:
+            engine.commit(epoch, traces, offsets, report.to_json(aloft.started_at))
+        for each in aloft.taken:
             if each.table not in engine.sources:
                 engine.pending.drop_through(each.table, each.end)
-        self._publish(epoch, faces)
+        self._publish(epoch, aloft.faces)
         if engine.settings.is_on("compaction"):
+            useless = engine.time.useless()
             relations = engine.catalog.relations
-            engine.compactor.submit(engine.manifest.traces, relations, epoch, engine.time.useless())
-        return replace(report, duration_ms=_since(started))
-
-    def _run_nodes(
-        self, ingested: dict[str, Moment], taken: list[Range], epoch: int, turn: Turn
-    ) -> tuple[EpochTask, Faces, Maintainer]:
-        """Run all nodes; if that fails, again without rows that are there and taken back.
-
-        A trace may hold a row and its retraction. Usually it is cheaper to compute with both than
-        to find out that they cancel, but an expression may fail for a row that is gone.
-        """
-        try:
-            return self._try_nodes(ingested, taken, epoch, turn, careful=False)
-        except Exception:
-            if not any(moment.has_retractions for moment in ingested.values()):
-                raise
-        return self._try_nodes(ingested, taken, epoch, turn, careful=True)
-
-    def _try_nodes(
-        self,
-        ingested: dict[str, Moment],
-        taken: list[Range],
-        epoch: int,
-        turn: Turn,
-        *,
-        careful: bool,
-    ) -> tuple[EpochTask, Faces, Maintainer]:
-        engine = self._engine
-        relations = engine.catalog.relations
-        faces = Faces(
-            engine.work, engine.store, relations, dict(ingested), careful=careful, turn=turn
-        )
-        maintainer = Maintainer(faces, engine.store, epoch, engine.run_full)
-        late_kept = engine.limits.late_rows_kept
-        task = EpochTask(
-            engine.catalog, faces, maintainer, engine.holding.held(), self._sizes, late_kept
-        )
-        changed = {
-            each.table: Delta(each.table, ingested[each.table].changed_rows)
-            for each in taken
-            if ingested[each.table].delta
-        }
-        try:
-            engine.current_executor().run_epoch(
-                task, changed, engine.time.in_motion(turn, engine.manifest.traces)
-            )
-        except Exception:
-            kept = {f for m in ingested.values() for s in m.delta for f in s.files}
-            made = {f for m in faces.moments.values() for s in m.delta for f in s.files}
-            discard(engine.root, made - kept)
-            restore(engine.operators, engine.manifest.state.get("operators", {}))
-            raise
-        return task, faces, maintainer
+            engine.compactor.submit(engine.manifest.traces, relations, epoch, useless)
+        return replace(report, duration_ms=_since(aloft.started))
 
     def _publish(self, epoch: int, faces: Faces) -> None:
         """Hand the epoch's deltas to the sinks, now that it is committed."""

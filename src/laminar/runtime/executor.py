@@ -1,47 +1,28 @@
-"""Runs an epoch over the DAG: in waves, side by side, each shared output computed once."""
+"""Runs epochs over the DAG: node by node, independent ones side by side, one behind the other."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Protocol
 
-from laminar.dag import DagNode, MulticastBuffer, StreamingDag
+from laminar.dag import (
+    BarrierAligner,
+    CheckpointBarrier,
+    DagNode,
+    MulticastBuffer,
+    StreamingDag,
+)
 from laminar.errors import LaminarError, OperatorError
-from laminar.model.ids import NodeId
+from laminar.model.ids import EdgeId, NodeId
+from laminar.runtime.flight import Delta, Flight, NodeTask
 from laminar.runtime.refusals import first_sentence
 
-
-def _nothing() -> None:
-    """Release nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """What a node hands on: that it changed, and how to let go of what it holds."""
-
-    relation: str
-    rows: int
-    release: Callable[[], None] = _nothing
-
-
-class NodeTask(Protocol):
-    """The work of an epoch, node by node."""
-
-    def prepare(self, nodes: list[DagNode]) -> None:
-        """See which nodes are about to run side by side."""
-        ...
-
-    def run(self, node: DagNode, _inputs: list[Delta], /) -> Delta | None:
-        """Bring a node up to date; None if it did not change."""
-        ...
-
-    def share(self, node: DagNode, delta: Delta) -> Delta:
-        """Make a delta that several consumers read cheap to read more than once."""
-        ...
+Snapshot = Callable[[CheckpointBarrier, NodeId], object]
+"""Told when a node has finished the epoch that carries a barrier."""
 
 
 @dataclass(slots=True)
@@ -51,6 +32,9 @@ class DagExecutorMetrics:
     epochs: int = 0
     executions: dict[str, int] = field(default_factory=dict)
     multicast_publishes: int = 0
+    backpressure_waits: int = 0
+    """How often an output had to wait until the slowest reader of a shared stage was done."""
+    most_in_flight: int = 0
     node_ms: dict[str, float] = field(default_factory=dict)
     node_rows: dict[str, int] = field(default_factory=dict)
 
@@ -58,111 +42,240 @@ class DagExecutorMetrics:
 class DagExecutor:
     """Carries deltas along the edges of one topology.
 
-    A node runs when at least one of its inputs changed, after all of them are done. The routing
-    table says where an output goes: to one consumer it is handed over, to several it is
-    published once, and the last of them to finish frees it.
+    A node runs epoch e when all its inputs have delivered e (the aligner knows) and the node
+    itself is done with e - 1; it is passed by if nothing that it reads has changed. So several
+    epochs may be in flight, and every node still sees them one at a time, in order. The routing
+    table says where an output goes: to one consumer it is handed over, to several it is published
+    once, and the last of them to finish frees it. An output for which there is no room waits, and
+    with it the node that made it, and so on back to the source.
     """
 
-    def __init__(self, dag: StreamingDag, *, workers: int = 4, capacity: int = 4) -> None:
+    def __init__(
+        self,
+        dag: StreamingDag,
+        *,
+        workers: int = 4,
+        capacity: int = 4,
+        on_snapshot: Snapshot | None = None,
+    ) -> None:
         self.dag = dag
         self.metrics = DagExecutorMetrics()
+        self.aligner = BarrierAligner(
+            {node.id: len(node.inputs) for node in dag.nodes.values() if len(node.inputs) > 1}
+        )
+        self.on_snapshot = on_snapshot
         self._routing = dag.routing_table
         self._buffers: dict[NodeId, MulticastBuffer[Delta]] = {
             node: MulticastBuffer(capacity, shared.consumer_count, on_free=_release)
             for node, shared in dag.shared_stages().items()
         }
+        self._consumers: dict[EdgeId, tuple[MulticastBuffer[Delta], int]] = {
+            edge: (self._buffers[node], place)
+            for node in self._buffers
+            for place, edge in enumerate(dag.nodes[node].outputs)
+        }
+        self._order = {node: place for place, node in enumerate(dag.execution_order())}
+        self._flights: deque[Flight] = deque()
+        self._launched = 0
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="laminar-node")
         self._lock = Lock()
 
     def run_epoch(
-        self, task: NodeTask, sources: Mapping[str, Delta], due: Collection[str] = ()
+        self, task: NodeTask, sources: Mapping[str, Delta], in_motion: Collection[str] = ()
     ) -> None:
-        """Run one epoch; on an error nothing stays in flight, and the error says which node.
+        """Run one epoch; on an error nothing stays in flight, and the error says which node."""
+        self.launch(task, sources, in_motion).wait()
+
+    def launch(
+        self,
+        task: NodeTask,
+        sources: Mapping[str, Delta],
+        in_motion: Collection[str] = (),
+        barrier: CheckpointBarrier | None = None,
+    ) -> Flight:
+        """Send an epoch on its way, behind those that are; nobody waits for it yet.
 
         Args:
             task: the work at each node.
             sources: what changed.
-            due: nodes that time sets in motion, whether or not their inputs changed.
+            in_motion: nodes that time sets in motion, whether or not their inputs changed.
+            barrier: what travels with it.
         """
-        inbox: dict[NodeId, list[tuple[NodeId, Delta]]] = {}
-        try:
-            for wave in self.dag.waves():
-                self._run_wave(task, wave, sources, inbox, due)
-            self.metrics.epochs += 1
-        finally:
-            self._drain()
-
-    def _run_wave(
-        self,
-        task: NodeTask,
-        wave: tuple[NodeId, ...],
-        sources: Mapping[str, Delta],
-        inbox: dict[NodeId, list[tuple[NodeId, Delta]]],
-        in_motion: Collection[str],
-    ) -> None:
-        due: list[DagNode] = []
-        for node_id in wave:
-            node = self.dag.nodes[node_id]
-            if node.name in sources:
-                self._route(task, node, sources[node.name], inbox)
-            elif node_id in inbox or node.name in in_motion:
-                due.append(node)
-        task.prepare(due)
-        running: list[tuple[DagNode, Future[Delta | None]]] = []
-        for node in due:
-            deltas = [delta for _, delta in inbox.get(node.id, [])]
-            running.append((node, self._pool.submit(self._run_node, task, node, deltas)))
-        # Every node of the wave ends before any error is raised: none may write behind our back.
-        results = [(node, future, future.exception()) for node, future in running]
-        for node, _, error in results:
-            if error is not None:
-                raise named_error(node.name, error)
-        for node, future, _ in results:
-            self._release_inputs(node, inbox)
-            delta = future.result()
-            if delta is not None:
-                self._route(task, node, delta, inbox)
-
-    def _run_node(self, task: NodeTask, node: DagNode, deltas: list[Delta]) -> Delta | None:
-        started = time.perf_counter()
-        delta = task.run(node, deltas)
         with self._lock:
+            self._launched += 1
+            flight = Flight(
+                self._launched, task, sources, frozenset(in_motion), set(self.dag.nodes), barrier
+            )
+            flight.aligned.update(self.dag.sources())
+            self._flights.append(flight)
+            self.metrics.most_in_flight = max(self.metrics.most_in_flight, len(self._flights))
+            self._advance()
+        return flight
+
+    @property
+    def in_flight(self) -> int:
+        """How many epochs are on their way."""
+        return len(self._flights)
+
+    def _advance(self) -> None:
+        """Start all that can start, until nothing more can; called with the lock held."""
+        moved = True
+        while moved:
+            moved = False
+            before: Flight | None = None
+            for flight in tuple(self._flights):
+                moved |= self._unpark(flight)
+                ready = self._begin(flight, before)
+                moved |= ready is not None
+                if ready:
+                    self._start(flight, ready)
+                before = flight
+            moved |= self._land()
+
+    def _begin(self, flight: Flight, before: Flight | None) -> list[DagNode] | None:
+        """Return the nodes to start; those that nothing concerns are passed. None: no progress."""
+        if flight.is_called_off:
+            return None
+        behind = before.left if before is not None else ()
+        free = [node for node in flight.aligned if node not in behind]
+        if not free:
+            return None
+        ready: list[DagNode] = []
+        for node_id in sorted(free, key=self._order.__getitem__):
+            node = self.dag.nodes[node_id]
+            flight.aligned.discard(node_id)
+            self.aligner.complete_checkpoint(node_id, flight.number)
+            touched = node_id in flight.inbox or node.name in flight.in_motion
+            if node.inputs and touched and node_id not in flight.skipped:
+                ready.append(node)
+            else:
+                self._release_inputs(flight, node_id)
+                self._hand_on(flight, node, flight.sources.get(node.name))
+        return ready
+
+    def _start(self, flight: Flight, ready: list[DagNode]) -> None:
+        try:
+            flight.task.prepare(ready)
+        except Exception as error:
+            for node in ready:
+                self._close(flight, node, None, error)
+            return
+        for node in ready:
+            flight.running += 1
+            deltas = [delta for _, delta in flight.inbox.get(node.id, [])]
+            self._pool.submit(self._run_node, flight, node, deltas)
+
+    def _run_node(self, flight: Flight, node: DagNode, deltas: list[Delta]) -> None:
+        started = time.perf_counter()
+        delta: Delta | None = None
+        failure: BaseException | None = None
+        try:
+            delta = flight.task.run(node, deltas)
+        except BaseException as error:
+            failure = error  # raised where the epoch is waited for
+        with self._lock:
+            flight.running -= 1
             name = node.name
             self.metrics.executions[name] = self.metrics.executions.get(name, 0) + 1
             self.metrics.node_ms[name] = (time.perf_counter() - started) * 1000
             self.metrics.node_rows[name] = delta.rows if delta else 0
-        return delta
+            self._close(flight, node, delta, failure)
+            self._advance()
 
-    def _route(
-        self,
-        task: NodeTask,
-        node: DagNode,
-        delta: Delta,
-        inbox: dict[NodeId, list[tuple[NodeId, Delta]]],
+    def _close(
+        self, flight: Flight, node: DagNode, delta: Delta | None, failure: BaseException | None
     ) -> None:
+        self._release_inputs(flight, node.id)
+        if failure is not None:
+            self._fail(flight, node, failure)
+        self._hand_on(flight, node, delta)
+
+    def _hand_on(self, flight: Flight, node: DagNode, delta: Delta | None) -> None:
+        """Let a node's readers know that it is done with the epoch, and what came of it."""
         entry = self._routing.route(node.id, 0)
-        if entry.is_multicast:
-            delta = task.share(node, delta)
-            self._buffers[node.id].publish(delta)
-            self.metrics.multicast_publishes += 1
-        for target in entry.targets:
-            inbox.setdefault(target, []).append((node.id, delta))
+        if delta is not None and entry.is_multicast:
+            buffer = self._buffers[node.id]
+            if buffer.is_full:
+                self.metrics.backpressure_waits += 1
+                flight.parked.append((node, delta))
+                return
+            try:
+                delta = flight.task.share(node, delta)
+                buffer.publish(delta)
+                self.metrics.multicast_publishes += 1
+            except Exception as error:
+                self._fail(flight, node, error)
+                delta = None
+        for edge, target in zip(entry.edges, entry.targets, strict=True):
+            if delta is not None:
+                flight.inbox.setdefault(target, []).append((edge, delta))
+            if self.aligner.receive_barrier(target, edge, flight.number):
+                flight.aligned.add(target)
+        flight.left.discard(node.id)
+        flight.task.finished(node)
+        if flight.barrier is not None and self.on_snapshot is not None and not flight.failures:
+            self.on_snapshot(flight.barrier, node.id)
 
-    def _release_inputs(
-        self, node: DagNode, inbox: dict[NodeId, list[tuple[NodeId, Delta]]]
-    ) -> None:
-        for producer, _ in inbox.pop(node.id, []):
-            buffer = self._buffers.get(producer)
-            if buffer is not None:
-                consumers = self.dag.shared_stages()[producer].consumer_nodes
-                buffer.consume(consumers.index(node.id))
+    def _unpark(self, flight: Flight) -> bool:
+        """Try again to hand on what had no room."""
+        waiting, flight.parked = flight.parked, []
+        for node, delta in waiting:
+            if self._buffers[node.id].is_full:
+                flight.parked.append((node, delta))
+            else:
+                self._hand_on(flight, node, delta)
+        return len(flight.parked) < len(waiting)
 
-    def _drain(self) -> None:
-        """Free what an aborted epoch left behind."""
-        for buffer in self._buffers.values():
-            for consumer in range(buffer.consumer_count):
-                while buffer.consume(consumer) is not None:
-                    pass
+    def _fail(self, flight: Flight, node: DagNode, error: BaseException) -> None:
+        """Note a failure: what depends on the node is passed by, and later epochs are called off.
+
+        Nodes that do not depend on it run all the same, so that the caller may keep them.
+        """
+        failed = flight.failures | {node.name: named_error(node.name, error)}
+        nodes = (self.dag.nodes[each].name for each in self._order)
+        flight.failures = {name: failed[name] for name in nodes if name in failed}
+        flight.skipped |= self._dependents(node.id)
+        for later in tuple(self._flights)[self._flights.index(flight) + 1 :]:
+            later.is_called_off = True
+
+    def _dependents(self, node: NodeId) -> set[NodeId]:
+        found: set[NodeId] = set()
+        stack = [node]
+        while stack:
+            for reader in self.dag.downstream(stack.pop()):
+                if reader not in found:
+                    found.add(reader)
+                    stack.append(reader)
+        return found
+
+    def _release_inputs(self, flight: Flight, node: NodeId) -> None:
+        self._release_edges(edge for edge, _ in flight.inbox.pop(node, []))
+
+    def _release_edges(self, edges: Iterable[EdgeId]) -> None:
+        for edge in edges:
+            if edge in self._consumers:
+                buffer, place = self._consumers[edge]
+                buffer.consume(place)
+
+    def _land(self) -> bool:
+        """End the flights that are over, the oldest first: buffers are read in order."""
+        landed = False
+        while self._flights:
+            flight = self._flights[0]
+            stands = flight.left and not flight.is_called_off
+            if stands or flight.running:
+                break
+            for node in self.dag.nodes:
+                self.aligner.complete_checkpoint(node, flight.number)
+            for _, delta in flight.parked:
+                delta.release()
+            for waiting in tuple(flight.inbox):
+                self._release_inputs(flight, waiting)
+            self._flights.popleft()
+            self.metrics.epochs += not flight.failures and not flight.is_called_off
+            flight.end()
+            landed = True
+        return landed
 
     def close(self) -> None:
         """End the worker threads."""

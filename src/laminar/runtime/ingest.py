@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -15,12 +16,12 @@ from laminar.runtime.arrivals import numbered, numbered_frame
 from laminar.runtime.definitions import TableDefinition
 from laminar.runtime.future import split
 from laminar.runtime.partitions import WHOLE, largest, largest_of_files, without
+from laminar.runtime.rooms import Room
 from laminar.runtime.time_settings import TimeSettings
-from laminar.store import PendingLog, SegmentStore, discard
+from laminar.store import PendingLog, discard
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,7 @@ class Ingest:
     """Turns ranges into segments.
 
     Args:
-        spark: reads what Arrow cannot.
-        store: where segments go.
+        room: epoch -> where it works.
         pending: rows that were pushed.
         sources: connectors by table.
         settings: how far ahead of the wall clock rows may be.
@@ -78,14 +78,12 @@ class Ingest:
 
     def __init__(
         self,
-        spark: SparkSession,
-        store: SegmentStore,
+        room: Callable[[int], Room],
         pending: PendingLog,
         sources: Mapping[str, Source],
         settings: TimeSettings,
     ) -> None:
-        self._spark = spark
-        self._store = store
+        self._room = room
         self._pending = pending
         self._sources = sources
         self._settings = settings
@@ -102,27 +100,28 @@ class Ingest:
         ]
         return self._write(definition, epoch, _concat(tables), is_live=True)
 
-    def prepare(self, definition: TableDefinition, segment: Segment) -> None:
-        """Let the store get ready to read what was just written."""
-        self._store.prepare(definition.shape.numbered, segment)
+    def prepare(self, definition: TableDefinition, segment: Segment, epoch: int) -> None:
+        """Let the epoch's store get ready to read what was just written."""
+        self._room(epoch).store.prepare(definition.shape.numbered, segment)
 
     def _from_source(self, taken: Range, definition: TableDefinition, epoch: int) -> Taken:
         source = self._sources[taken.table]
+        spark, store = self._room(epoch).session, self._room(epoch).store
         is_live = isinstance(source, LiveSource) and source.live
         table = read_arrow(source, taken.start, taken.end)
         if table is not None:
             return self._write(definition, epoch, numbered(table, epoch), is_live=is_live)
         try:
-            frame = source.read(self._spark, taken.start, taken.end)
+            frame = source.read(spark, taken.start, taken.end)
             frame = numbered_frame(frame, epoch)
-            segment = self._store.write_frame(taken.table, epoch, frame, _times(definition))
+            segment = store.write_frame(taken.table, epoch, frame, _times(definition))
         except Exception as error:
             raise explain_failure(
-                source, definition.name, self._spark, taken.start, taken.end, error
+                source, definition.name, spark, taken.start, taken.end, error
             ) from error
         if is_live:
             return self._without_future(segment, definition, epoch)
-        return Taken(segment, None, self._largest(segment, definition))
+        return Taken(segment, None, _largest(store.root, segment, definition))
 
     def _write(
         self, definition: TableDefinition, epoch: int, table: pa.Table, *, is_live: bool
@@ -133,33 +132,36 @@ class Ingest:
                 table, ahead = split(table, definition.event_time, self._limit())
             marks = largest(table, definition.event_time)
         rows = without(table)
-        segment = self._store.write_arrow(definition.name, epoch, rows, _times(definition))
+        segment = self._room(epoch).store.write_arrow(
+            definition.name, epoch, rows, _times(definition)
+        )
         return Taken(segment, ahead, marks)
-
-    def _largest(self, segment: Segment | None, definition: TableDefinition) -> Mapping[str, int]:
-        time = definition.event_time
-        if segment is None or time is None:
-            return {}
-        by_part = largest_of_files([self._store.root / name for name in segment.files], time)
-        if by_part or time not in segment.spans:
-            return by_part
-        return {WHOLE: segment.spans[time][1]}
 
     def _without_future(
         self, segment: Segment | None, definition: TableDefinition, epoch: int
     ) -> Taken:
         """Write a segment again if it knows of rows in the future, which is rare."""
-        time = definition.event_time
+        root, time = self._room(epoch).store.root, definition.event_time
         if segment is None or time is None or segment.spans.get(time, (0, 0))[1] <= self._limit():
-            return Taken(segment, None, self._largest(segment, definition))
-        paths = [self._store.root / name for name in segment.files]
+            return Taken(segment, None, _largest(root, segment, definition))
+        paths = [root / name for name in segment.files]
         rows = _concat([pq.read_table(path, coerce_int96_timestamp_unit="us") for path in paths])
         taken = self._write(definition, epoch, rows, is_live=True)
-        discard(self._store.root, segment.files)
+        discard(root, segment.files)
         return taken
 
     def _limit(self) -> int:
         return (self._settings.clock() + self._settings.future_ms) * 1000
+
+
+def _largest(root: Path, segment: Segment | None, definition: TableDefinition) -> Mapping[str, int]:
+    time = definition.event_time
+    if segment is None or time is None:
+        return {}
+    by_part = largest_of_files([root / name for name in segment.files], time)
+    if by_part or time not in segment.spans:
+        return by_part
+    return {WHOLE: segment.spans[time][1]}
 
 
 def _times(definition: TableDefinition) -> tuple[str, ...]:
@@ -194,7 +196,7 @@ class Prefetch:
             taken = Range(definition.name, start, end)
             done = self._ingest.read(taken, definition, epoch)
             if done.segment is not None:
-                self._ingest.prepare(definition, done.segment)
+                self._ingest.prepare(definition, done.segment, epoch)
             return taken, done
 
         self._ahead[definition.name] = (start, self._pool.submit(read))

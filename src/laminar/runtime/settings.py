@@ -51,6 +51,7 @@ SETTINGS: dict[str, Setting] = {
             for option in OPTIONS.values()
             if option.words
         ),
+        Setting("epochs_in_flight", "2", "epochs that may overlap when several wait", least=1),
         Setting("retained_epochs", "64", "past epochs that AS OF EPOCH can still read", least=1),
         Setting("compaction", "on", "merge small segments in the background", words=_ON_OFF),
         Setting("compaction_fanout", "8", "segments of one size before they are merged", least=2),
