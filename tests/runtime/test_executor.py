@@ -108,11 +108,25 @@ def test_a_node_sees_epochs_in_order_and_after_its_inputs(
 def test_an_epoch_overtakes_nobody_at_a_slow_node_but_goes_on_elsewhere(
     build: Callable[..., DagExecutor],
 ) -> None:
-    executor = build()
+    dag = (
+        DagBuilder()
+        .source("s")
+        .source("other")
+        .operator("b", "SELECT 1")
+        .operator("c", "SELECT 1")
+        .operator("d", "SELECT 1")
+        .connect("s", "b")
+        .connect("other", "c")
+        .connect("b", "d")
+        .connect("c", "d")
+        .build()
+    )
+    changed = {"s": Delta("s", 1), "other": Delta("other", 1)}
+    executor = build(dag)
     log: list[tuple[int, str]] = []
     gate, reached = threading.Event(), threading.Event()
-    first = executor.launch(Recorder(1, log, gates={"b": gate}), CHANGED)
-    second = executor.launch(Recorder(2, log, started={"c": reached}), CHANGED)
+    first = executor.launch(Recorder(1, log, gates={"b": gate}), changed)
+    second = executor.launch(Recorder(2, log, started={"c": reached}), changed)
     assert reached.wait(10)  # c of epoch 2 runs while b of epoch 1 does
     assert (2, "b") not in log
     assert (1, "d") not in log

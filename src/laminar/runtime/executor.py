@@ -136,7 +136,7 @@ class DagExecutor:
         """Return the nodes to start; those that nothing concerns are passed. None: no progress."""
         if flight.is_called_off:
             return None
-        behind = before.left if before is not None else ()
+        behind = self._with_siblings(before.left) if before is not None else ()
         free = [node for node in flight.aligned if node not in behind]
         if not free:
             return None
@@ -152,6 +152,11 @@ class DagExecutor:
                 self._release_inputs(flight, node_id)
                 self._hand_on(flight, node, flight.sources.get(node.name))
         return ready
+
+    def _with_siblings(self, nodes: set[NodeId]) -> set[NodeId]:
+        """Return nodes and those that read the same: they start together, to share a pass."""
+        inputs = {self.dag.upstream(node) for node in nodes if self.dag.nodes[node].inputs}
+        return nodes | {each for each in self.dag.nodes if self.dag.upstream(each) in inputs}
 
     def _start(self, flight: Flight, ready: list[DagNode]) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -42,6 +43,9 @@ class Setting:
 
 _ON_OFF = ("on", "off")
 
+_IN_FLIGHT = "2" if (os.cpu_count() or 1) >= 4 else "1"
+"""Overlapping needs cores that are idle: on two, one epoch keeps them busy (measured)."""
+
 SETTINGS: dict[str, Setting] = {
     each.name: each
     for each in (
@@ -51,7 +55,8 @@ SETTINGS: dict[str, Setting] = {
             for option in OPTIONS.values()
             if option.words
         ),
-        Setting("epochs_in_flight", "2", "epochs that may overlap when several wait", least=1),
+        Setting("epochs_in_flight", _IN_FLIGHT, "epochs that may overlap when several wait",
+                least=1),
         Setting("retained_epochs", "64", "past epochs that AS OF EPOCH can still read", least=1),
         Setting("compaction", "on", "merge small segments in the background", words=_ON_OFF),
         Setting("compaction_fanout", "8", "segments of one size before they are merged", least=2),

@@ -1,0 +1,85 @@
+"""Epochs that overlap look from outside as if they had run one after the other."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import laminar
+
+pytestmark = pytest.mark.spark
+
+FILES = 9
+
+
+def rows_of(number: int) -> list[dict[str, int]]:
+    return [{"k": (number * 7 + at) % 5, "v": number * 10 + at} for at in range(6)]
+
+
+@pytest.fixture
+def flowing(db: laminar.Database, tmp_path: Path) -> laminar.Database:
+    """Files that wait, a stage two views share, a diamond over it, and compaction all the time."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(FILES):
+        lines = "".join(json.dumps(row) + "\n" for row in rows_of(number))
+        (folder / f"{number:03d}.json").write_text(lines)
+    db.execute(
+        f"""
+        SET laminar.epochs_in_flight = 3;
+        SET laminar.compaction_fanout = 2;
+        CREATE SOURCE s (k BIGINT, v BIGINT) WITH (
+            connector = 'files', path = '{folder}', format = 'json', max_files_per_batch = '1');
+        CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(v) AS total FROM s GROUP BY k;
+        CREATE MATERIALIZED VIEW tops AS SELECT k, MAX(v) AS top FROM s GROUP BY k;
+        CREATE MATERIALIZED VIEW pairs AS
+            SELECT k, total, top FROM sums JOIN tops USING (k);
+        CREATE MATERIALIZED VIEW steady AS SELECT SUM(total) AS all_of_it FROM pairs;
+        """
+    )
+    return db
+
+
+def expected(files: int) -> list[tuple[int, int, int]]:
+    rows = [row for number in range(files) for row in rows_of(number)]
+    totals: Counter[int] = Counter()
+    tops: dict[int, int] = {}
+    for row in rows:
+        totals[row["k"]] += row["v"]
+        tops[row["k"]] = max(row["v"], tops.get(row["k"], row["v"]))
+    return sorted((k, totals[k], tops[k]) for k in totals)
+
+
+def test_every_epoch_is_what_it_would_have_been_alone(flowing: laminar.Database) -> None:
+    seen: list[int] = []
+    flowing.on_epoch(lambda report: seen.append(report.epoch))
+    last = flowing.drain()
+    assert last is not None
+    assert seen == list(range(1, FILES + 1))
+    executor = flowing.engine.executor
+    assert executor is not None
+    assert executor.metrics.most_in_flight == 3
+    for epoch in (1, 4, FILES):
+        found = flowing.sql("SELECT k, total, top FROM pairs", as_of_epoch=epoch)
+        assert sorted(found.rows()) == expected(epoch)
+        total = flowing.sql("SELECT all_of_it FROM steady", as_of_epoch=epoch)
+        assert total.rows() == [(sum(each[1] for each in expected(epoch)),)]
+
+
+def test_a_failure_leaves_the_epochs_before_it_and_none_behind(
+    flowing: laminar.Database,
+) -> None:
+    poison = rows_of(4)[3]["v"]
+    flowing.execute(f"CREATE MATERIALIZED VIEW picky AS SELECT SUM(1 / (v - {poison})) AS q FROM s")
+    with pytest.raises(laminar.OperatorError, match="picky"):
+        flowing.drain()
+    assert flowing.sql("SELECT 1").epoch == 4
+    assert sorted(flowing.sql("SELECT k, total, top FROM pairs").rows()) == expected(4)
+    flowing.execute("DROP MATERIALIZED VIEW picky")
+    last = flowing.drain()
+    assert last is not None
+    assert last.epoch == FILES
+    assert sorted(flowing.sql("SELECT k, total, top FROM pairs").rows()) == expected(FILES)
