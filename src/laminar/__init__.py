@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         BadViewOption,
         CheckpointTimeout,
         ConnectorError,
+        CursorCorrupt,
         CycleDetected,
         DagError,
         DatabaseClosed,
@@ -112,6 +113,8 @@ if TYPE_CHECKING:
         NoWindow,
         OperatorError,
         OperatorNotFound,
+        ReadOnlyDatabase,
+        ReadTooLate,
         RecoveryFailed,
         RelationExists,
         RowDoesNotFit,
@@ -128,6 +131,7 @@ if TYPE_CHECKING:
         SqlSyntaxError,
         StoreError,
         StoreUnwritable,
+        SubscriptionEnded,
         UnknownColumn,
         UnknownConnector,
         UnknownFunction,
@@ -152,7 +156,11 @@ if TYPE_CHECKING:
         MvState,
     )
     from laminar.result import (
+        Changes,
         Result,
+    )
+    from laminar.runtime.changelog import (
+        DagChangelogPropagator,
     )
     from laminar.runtime.metrics import (
         Metrics,
@@ -164,6 +172,9 @@ if TYPE_CHECKING:
     from laminar.runtime.report import (
         EpochReport,
         ViewReport,
+    )
+    from laminar.runtime.subscribing import (
+        Subscription,
     )
     from laminar.runtime.views import (
         RefreshPolicy,
@@ -185,6 +196,10 @@ _HOMES: dict[str, str] = {
     "DataError": "laminar.errors",
     "DatabaseClosed": "laminar.errors",
     "DatabaseNotFound": "laminar.errors",
+    "ReadTooLate": "laminar.errors",
+    "ReadOnlyDatabase": "laminar.errors",
+    "SubscriptionEnded": "laminar.errors",
+    "CursorCorrupt": "laminar.errors",
     "DisconnectedNode": "laminar.errors",
     "DuplicateEdge": "laminar.errors",
     "DuplicateName": "laminar.errors",
@@ -304,6 +319,9 @@ _HOMES: dict[str, str] = {
     "EpochReport": "laminar.runtime.report",
     "ViewReport": "laminar.runtime.report",
     "RefreshPolicy": "laminar.runtime.views",
+    "Changes": "laminar.result",
+    "DagChangelogPropagator": "laminar.runtime.changelog",
+    "Subscription": "laminar.runtime.subscribing",
     "Result": "laminar.result",
     "Database": "laminar.session",
     "connect": "laminar.session",
@@ -323,14 +341,17 @@ __all__ = [
     "BarrierAligner",
     "BarrierType",
     "CascadingWatermarkTracker",
+    "Changes",
     "CheckpointBarrier",
     "CheckpointTimeout",
     "ClosingSource",
     "ConnectorError",
     "ConsistencyGroup",
+    "CursorCorrupt",
     "Custom",
     "CycleDetected",
     "DagBuilder",
+    "DagChangelogPropagator",
     "DagChannelType",
     "DagEdge",
     "DagError",
@@ -395,6 +416,8 @@ __all__ = [
     "OperatorNotFound",
     "PartitionedWatermark",
     "PartitioningStrategy",
+    "ReadOnlyDatabase",
+    "ReadTooLate",
     "RecoveryFailed",
     "RefreshPolicy",
     "RelationExists",
@@ -428,6 +451,8 @@ __all__ = [
     "StoreError",
     "StoreUnwritable",
     "StreamingDag",
+    "Subscription",
+    "SubscriptionEnded",
     "TimeSettings",
     "UnknownColumn",
     "UnknownConnector",

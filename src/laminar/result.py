@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
-from laminar.runtime.refusals import SPARK_FAILS, explain_refusal
+from laminar.errors import ReadTooLate
+from laminar.runtime.refusals import SPARK_FAILS, explain_refusal, is_gone
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+_TRIES = 3
+"""How often a query is run on epochs that are removed while it runs."""
+
 
 class Result:
     """Rows of one consistent epoch. Nothing is computed until one of the forms is asked for.
@@ -29,10 +33,15 @@ class Result:
     """
 
     def __init__(
-        self, frame: DataFrame, epoch: int, shapes: Mapping[str, Shape] | None = None
+        self,
+        frame: DataFrame,
+        epoch: int,
+        shapes: Mapping[str, Shape] | None = None,
+        again: Callable[[], tuple[DataFrame, int]] | None = None,
     ) -> None:
         self._frame = frame
         self._shapes = shapes or {}
+        self._again = again
         self.epoch = epoch
         self.columns: list[str] = list(frame.columns)
 
@@ -42,32 +51,32 @@ class Result:
 
     def arrow(self) -> pa.Table:
         """Return the rows as an Arrow table."""
-        return self._run(self._frame.toArrow)
+        return self._run(lambda frame: frame.toArrow())
 
     def pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame."""
         with warnings.catch_warnings():
             # A query that fails is warned about at length, and then raised as well.
             warnings.filterwarnings("ignore", "toPandas attempted Arrow", UserWarning)
-            return self._run(self._frame.toPandas)
+            return self._run(lambda frame: frame.toPandas())
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows as tuples."""
-        return [tuple(row) for row in self._collect(self._frame)]
+        return [tuple(row) for row in self._collect(lambda frame: frame)]
 
     def dicts(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries."""
-        return [row.asDict(recursive=True) for row in self._collect(self._frame)]
+        return [row.asDict(recursive=True) for row in self._collect(lambda frame: frame)]
 
     def head(self, limit: int) -> list[tuple[Any, ...]]:
         """Return the first rows as tuples."""
-        return [tuple(row) for row in self._collect(self._frame.limit(limit))]
+        return [tuple(row) for row in self._collect(lambda frame: frame.limit(limit))]
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Yield the rows as tuples, without ever holding all of them."""
         instants = _holds_instants(self._frame.schema)
-        rows = self._run(lambda: self._frame.toLocalIterator(prefetchPartitions=True))
-        while (row := self._run(lambda: next(rows, None))) is not None:
+        rows = self._run(lambda frame: frame.toLocalIterator(prefetchPartitions=True))
+        while (row := self._run(lambda _: next(rows, None), may_repeat=False)) is not None:
             yield tuple(_in_utc(row, self._frame.schema) if instants else row)
 
     def show(self, limit: int = 20) -> None:
@@ -82,17 +91,80 @@ class Result:
         if len(rows) > limit:
             console.print(f"... more than {limit} rows")
 
-    def _collect(self, frame: DataFrame) -> list[Row]:
-        rows = self._run(frame.collect)
-        if not _holds_instants(frame.schema):
-            return rows
-        return [_in_utc(row, frame.schema) for row in rows]
+    def _collect(self, part: Callable[[DataFrame], DataFrame]) -> list[Row]:
+        rows = self._run(lambda frame: part(frame).collect())
+        schema = self._frame.schema
+        return [_in_utc(row, schema) for row in rows] if _holds_instants(schema) else rows
 
-    def _run(self, form: Callable[[], _T]) -> _T:
-        try:
-            return form()
-        except SPARK_FAILS as error:
-            raise explain_refusal(error, self._shapes) from None
+    def _run(self, form: Callable[[DataFrame], _T], *, may_repeat: bool = True) -> _T:
+        """Run; if files of the epoch were removed meanwhile, run once more on a newer one."""
+        for _ in range(_TRIES):
+            try:
+                return form(self._frame)
+            except SPARK_FAILS as error:
+                if not is_gone(error):
+                    raise explain_refusal(error, self._shapes) from None
+                if self._again is None or not may_repeat:
+                    break
+                self._frame, self.epoch = self._again()
+        raise ReadTooLate(self.epoch)
+
+
+class Changes(Sequence[dict[str, Any]]):
+    """What one epoch changed: a sequence of dictionaries with the columns and `__weight`.
+
+    A weight of 2 says that the row came twice, -1 that it went once.
+    """
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+        self._rows: list[dict[str, Any]] | None = None
+        self.epoch = result.epoch
+        self.columns = result.columns
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries."""
+        if self._rows is None:
+            self._rows = self._result.dicts()
+        return self._rows
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows as tuples; the weight is the last value."""
+        return [tuple(row.values()) for row in self.dicts()]
+
+    def arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table."""
+        return self._result.arrow()
+
+    def pandas(self) -> pd.DataFrame:
+        """Return the rows as a pandas DataFrame."""
+        return self._result.pandas()
+
+    def spark(self) -> DataFrame:
+        """Return the rows as a Spark DataFrame; for a change that is too large to collect."""
+        return self._result.spark()
+
+    def __len__(self) -> int:
+        """Return how many rows there are, whatever they weigh."""
+        return len(self.dicts())
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """Return a row."""
+        return self.dicts()[index]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the rows, in their order, with any sequence of dictionaries."""
+        return isinstance(other, Sequence) and self.dicts() == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Show the rows."""
+        return f"Changes(epoch={self.epoch}, {self.dicts()!r})"
 
 
 def _holds_instants(kind: DataType) -> bool:

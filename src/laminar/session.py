@@ -21,7 +21,7 @@ from laminar.errors import (
     SqlSyntaxError,
     StoreUnwritable,
 )
-from laminar.result import Result
+from laminar.result import Changes, Result
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
 from laminar.runtime.programs import attach
@@ -29,15 +29,17 @@ from laminar.runtime.reading import Reader
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
+from laminar.runtime.subscribing import Subscription, subscribe
 from laminar.runtime.time_settings import TimeSettings
 from laminar.sql import Query, parse_script, parse_statement
 from laminar.sql.time_travel import Past
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from laminar.dag import StreamingDag
+    from laminar.runtime.changelog import Told
     from laminar.runtime.metrics import Metrics
     from laminar.sql.statements import Statement
 
@@ -120,8 +122,12 @@ class Database:
     def _query(
         self, query: str, as_of_epoch: int | None = None, pasts: Sequence[Past] = ()
     ) -> Result:
+        def again() -> tuple[DataFrame, int]:
+            made = self._reader.query(query, as_of_epoch, pasts)
+            return made.frame, made.epoch
+
         found = self._reader.query(query, as_of_epoch, pasts)
-        return Result(found.frame, found.epoch, found.shapes)
+        return Result(found.frame, found.epoch, found.shapes, again)
 
     def _listing(self, columns: list[str], rows: Sequence[tuple[str, ...]]) -> Result:
         """Return rows that the engine itself knows as a result."""
@@ -192,6 +198,46 @@ class Database:
     def on_epoch(self, callback: Callable[[EpochReport], object]) -> None:
         """Call a function after every committed epoch."""
         self._callbacks.append(callback)
+
+    # Changes
+
+    def subscribe(
+        self,
+        relation: str,
+        from_epoch: int | None = None,
+        *,
+        name: str | None = None,
+        timeout: float | None = None,
+    ) -> Subscription[Changes]:
+        """Follow a relation: an iterator of (epoch, rows with `__weight`).
+
+        It ends when it has caught up; asked again after further steps, it goes on. While the
+        database runs continuously it waits for the next change instead.
+
+        Args:
+            relation: a table or a view.
+            from_epoch: the last epoch that was seen; what came after it is given. None starts with
+                all rows there are, as insertions, or where a subscription of that name was.
+            name: keeps the cursor on disk: an epoch counts as taken when the next is asked for.
+            timeout: seconds to wait for the next change before ending.
+
+        Raises:
+            EpochNotFound: that epoch is pruned, here or in the middle if the reader falls behind.
+            SubscriptionEnded: the relation was defined anew.
+        """
+        self._require_open()
+        return subscribe(
+            self.engine, relation, from_epoch, self._present, name=name, timeout=timeout
+        )
+
+    def unsubscribe(self, name: str) -> bool:
+        """Forget a subscription that has a name; say whether there was one."""
+        self._require_open()
+        return self.engine.subscriptions.forget(name)
+
+    def _present(self, told: Told, epoch: int) -> Changes | None:
+        made = Changes(Result(told.frame, epoch, again=lambda: (told.again().frame, epoch)))
+        return made if told.is_large or len(made) else None
 
     # Introspection
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from laminar.errors.store import EpochNotFound, UnsupportedFormat
+from laminar.errors.store import UnsupportedFormat
 from laminar.model.trace import FORMAT_VERSION, Manifest, Segment, Trace
 
 
@@ -41,16 +41,21 @@ def test_epochs_only_ascend(newer: Segment) -> None:
         TRACE.append(newer)
 
 
-@pytest.mark.parametrize(("epoch", "first"), [(0, 0), (4, 1), (5, 1), (6, 2), (9, 3), (99, 3)])
-def test_since_returns_what_came_after(epoch: int, first: int) -> None:
-    assert TRACE.since(epoch) == TRACE.segments[first:]
-
-
-@pytest.mark.parametrize(("epoch", "oldest"), [(1, 4), (3, 4), (7, 9), (8, 9)])
-def test_since_refuses_an_epoch_that_was_merged_away(epoch: int, oldest: int) -> None:
-    with pytest.raises(EpochNotFound) as caught:
-        TRACE.since(epoch)
-    assert (caught.value.epoch, caught.value.oldest, caught.value.newest) == (epoch, oldest, 9)
+def test_a_trace_is_cut_where_an_older_one_ended() -> None:
+    first, second, third = TRACE.segments
+    longer = TRACE.append(segment(10)).append(segment(12))
+    assert longer.split(TRACE) == (TRACE.segments, longer.segments[3:])
+    assert longer.split(longer) == (longer.segments, ())
+    assert longer.split(Trace("a INT")) == ((), longer.segments)
+    merged = longer.replace((first, second), segment(first.lo, second.hi, rows=1))
+    assert merged.split(TRACE) == (merged.segments[:2], longer.segments[3:])
+    # What was merged across the cut, or built anew, cannot be told apart.
+    across = longer.replace(longer.segments[2:4], segment(third.lo, 10))
+    assert across.split(TRACE) is None
+    assert Trace("a INT", (segment(12),)).split(TRACE) is None
+    assert Trace("a INT", (first, second)).split(TRACE) is None
+    anew = segment(first.lo, first.hi, rows=77)
+    assert Trace("a INT", (anew, second, third)).split(TRACE) is None
 
 
 def test_neighbours_are_replaced_in_place() -> None:

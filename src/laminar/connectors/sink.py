@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 CHANGE, EPOCH = "__change", "__epoch"
 """Columns that a published row has besides those of the view."""
 
+
+def _nothing(point: str) -> None:
+    """Go on."""
+
+
+reached: Callable[[str], None] = _nothing
+"""Called at every point of writing where a crash would matter."""
+
 AT_LEAST_ONCE = "at least once: after a crash an epoch may come again, with the same number"
 """What a sink promises that says nothing itself."""
 
@@ -74,6 +82,13 @@ def create_sink(connector_name: str, spec: SinkSpec) -> SinkConnector:
         close_sink(sink)
         raise
     return sink
+
+
+def begin_sink(sink: SinkConnector) -> None:
+    """Let a new sink look at its target before anything is written; it may refuse it."""
+    begin = getattr(sink, "begin", None)
+    if callable(begin):
+        begin()
 
 
 def close_sink(sink: SinkConnector) -> None:

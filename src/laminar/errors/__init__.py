@@ -67,14 +67,18 @@ from laminar.errors.sql import (
     UnknownSetting,
 )
 from laminar.errors.store import (
+    CursorCorrupt,
     DatabaseNotFound,
     EpochExists,
     EpochNotFound,
     ManifestCorrupt,
+    ReadOnlyDatabase,
+    ReadTooLate,
     SegmentCorrupt,
     SegmentMissing,
     StoreError,
     StoreUnwritable,
+    SubscriptionEnded,
     UnsupportedFormat,
 )
 
@@ -86,6 +90,7 @@ __all__ = [
     "BadViewOption",
     "CheckpointTimeout",
     "ConnectorError",
+    "CursorCorrupt",
     "CycleDetected",
     "DagError",
     "DataError",
@@ -123,6 +128,8 @@ __all__ = [
     "NotSupported",
     "OperatorError",
     "OperatorNotFound",
+    "ReadOnlyDatabase",
+    "ReadTooLate",
     "RecoveryFailed",
     "RelationExists",
     "RowDoesNotFit",
@@ -139,6 +146,7 @@ __all__ = [
     "SqlSyntaxError",
     "StoreError",
     "StoreUnwritable",
+    "SubscriptionEnded",
     "UnknownColumn",
     "UnknownConnector",
     "UnknownFunction",

@@ -156,3 +156,77 @@ class DatabaseNotFound(StoreError):
             f"no database in {path}", hint="name its folder with --state, or create it: laminar run"
         )
         self.path = path
+
+
+class CursorCorrupt(StoreError):
+    """The small file that says how far a sink or a subscription has come is damaged.
+
+    Restore it from a backup. Without it the consumer starts again from its beginning: move the
+    file away if that is what you want.
+    """
+
+    code: ClassVar[str] = "LMR-6020"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"cursor corrupt: {path}",
+            detail=reason,
+            hint="restore the file, or move it away to let the consumer start again",
+        )
+        self.path = path
+        self.reason = reason
+
+
+class SubscriptionEnded(StoreError):
+    """What a subscription reads was dropped, or defined anew, since it was last read.
+
+    The rows before and after do not add up, so it does not go on. Subscribe again: that starts
+    with all rows of the new definition.
+    """
+
+    code: ClassVar[str] = "LMR-6021"
+
+    def __init__(self, relation: str, reason: str, name: str | None = None) -> None:
+        first = "" if name is None else f'db.unsubscribe("{name}"), then '
+        super().__init__(
+            f'the subscription of "{relation}" has ended',
+            detail=reason,
+            hint=f"{first}subscribe again without from_epoch: it starts with all rows there are",
+        )
+        self.relation = relation
+        self.reason = reason
+
+
+class ReadOnlyDatabase(StoreError):
+    """Something was to be changed through a database that was opened for reading only.
+
+    Open it without `read_only=True`, where no other process writes to it.
+    """
+
+    code: ClassVar[str] = "LMR-6022"
+
+    def __init__(self, what: str, path: str) -> None:
+        super().__init__(
+            f"{what}: the database is open for reading only",
+            detail=path,
+            hint="open it without read_only (--read-only), where nobody else writes to it",
+        )
+        self.what = what
+        self.path = path
+
+
+class ReadTooLate(StoreError):
+    """Files of the epoch that a query reads were removed while it ran.
+
+    An epoch is kept for a while only. Read it faster, or keep more epochs:
+    `SET laminar.retained_epochs = n`.
+    """
+
+    code: ClassVar[str] = "LMR-6023"
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(
+            f"epoch {epoch} was removed while it was read",
+            hint="run the query again, or keep more epochs: SET laminar.retained_epochs = n",
+        )
+        self.epoch = epoch

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from laminar.errors.store import EpochNotFound, UnsupportedFormat
+from laminar.errors.store import UnsupportedFormat
 
 WEIGHT = "__weight"
 """The column that says how often a row counts: +1 insert, -1 delete, any integer in between."""
@@ -101,16 +101,23 @@ class Trace:
         """Return the trace with a newer delta on top."""
         return dataclasses.replace(self, segments=(*self.segments, segment))
 
-    def since(self, epoch: int) -> tuple[Segment, ...]:
-        """Return the deltas after an epoch.
+    def split(self, older: Trace) -> tuple[tuple[Segment, ...], tuple[Segment, ...]] | None:
+        """Return what an older version of the trace held, and what was added since.
 
-        Raises:
-            EpochNotFound: the epoch's end was merged away, so its delta cannot be told apart.
+        Neighbours may have been merged meanwhile. None if the trace was built anew, or if it can
+        no longer be told apart.
         """
-        for segment in self.segments:
-            if segment.lo <= epoch < segment.hi:
-                raise EpochNotFound(epoch, segment.hi, self.segments[-1].hi)
-        return tuple(segment for segment in self.segments if segment.lo > epoch)
+        left = list(older.segments)
+        for place, segment in enumerate(self.segments):
+            if not left:
+                return self.segments[:place], self.segments[place:]
+            ends = [each.hi for each in left]
+            if segment.lo != left[0].lo or segment.hi not in ends:
+                return None
+            if segment.hi == left[0].hi and segment != left[0]:
+                return None
+            del left[: ends.index(segment.hi) + 1]
+        return None if left else (self.segments, ())
 
     def replace(self, olds: Sequence[Segment], new: Segment | None) -> Trace:
         """Return the trace with adjacent segments merged into one; None if all cancelled out."""

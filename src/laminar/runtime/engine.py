@@ -20,6 +20,7 @@ from laminar.model.trace import Manifest, Trace
 from laminar.mv import MvState
 from laminar.runtime import late
 from laminar.runtime.catalog import Catalog
+from laminar.runtime.changelog import DagChangelogPropagator
 from laminar.runtime.compactor import Compactor
 from laminar.runtime.definitions import (
     LateDefinition,
@@ -39,11 +40,12 @@ from laminar.runtime.keys import Upserts
 from laminar.runtime.late import LATE_ROWS
 from laminar.runtime.operators import snapshots
 from laminar.runtime.publishing import Publisher
-from laminar.runtime.python_nodes import OBJECT, Sink, applied
+from laminar.runtime.python_nodes import OBJECT, applied
 from laminar.runtime.report import EpochReport
 from laminar.runtime.rooms import Room
 from laminar.runtime.settings import Settings
 from laminar.runtime.spark import own_session, partitions, suit
+from laminar.runtime.subscribing import Subscriptions
 from laminar.runtime.time_settings import TimeSettings
 from laminar.runtime.timeline import Timeline
 from laminar.runtime.typer import SparkTyper
@@ -75,9 +77,13 @@ class Engine:
         self.sources: dict[str, Source] = {}
         self.executor: DagExecutor | None = None
         self.operators: dict[str, Any] = {}
-        self.sinks: list[Sink] = []
+        self.read_only = False
+        self.poll_seconds: float | None = None
+        self.changelog = DagChangelogPropagator(self)
         self.publisher = Publisher(self)
-        self.pins: list[Callable[[int], frozenset[int]]] = [self.publisher.pinned]
+        self.subscriptions = Subscriptions(self)
+        self.changelog.needs += [self.publisher.needs, self.subscriptions.needs]
+        self.pins: list[Callable[[int], frozenset[int]]] = [self.changelog.pinned]
         """Each says which past epochs somebody still needs, as an epoch is committed."""
         self.settings = Settings(self.manifest.state.get("settings"))
         self.holding = Holding(self)
@@ -158,18 +164,21 @@ class Engine:
                 raise named_error(name, error) from error
         self.commit(self.manifest.epoch, traces, self.manifest.offsets)
 
-    def add_sink(self, sink: Sink) -> None:
-        """Send the delta of a relation somewhere after each epoch."""
-        with self._lock:
-            self.sinks = [each for each in self.sinks if each.name != sink.name] + [sink]
-            self.tap()
-
     def tap(self) -> None:
         """Store, or store no longer, what sinks want to see the changes of."""
         finished = self.catalog.relations.finished
         self.plan_storage()
         traces = self._finished(finished, self.manifest.traces)
         self.commit(self.manifest.epoch, traces, self.manifest.offsets)
+
+    def store_followed(self) -> None:
+        """Store what subscriptions follow, unless that is done already."""
+        with self._lock:
+            finished = self.catalog.relations.finished
+            self.plan_storage()
+            if self.catalog.relations.finished != finished:
+                traces = self._finished(finished, self.manifest.traces)
+                self.commit(self.manifest.epoch, traces, self.manifest.offsets)
 
     def empty(self, name: str) -> DataFrame:
         """Return a frame with a relation's columns and no rows."""
@@ -231,7 +240,7 @@ class Engine:
         self.catalog.relations = self.catalog.plan(
             stored=stored,
             keep_fused=fused if stored else frozenset(),
-            tapped=frozenset(each.relation for each in self.sinks) | self.publisher.tapped(),
+            tapped=self.publisher.tapped() | self.subscriptions.tapped(),
         )
         self.forget_executor()
 
@@ -380,6 +389,7 @@ class Engine:
             watermarks=self.time.watermarks.settle(self.holding.held()),
         )
         self.visible = Visible(self.manifest, self.catalog)
+        self.changelog.notify()
 
     # Reading
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from laminar.delta.change import Version
 from laminar.delta.program import Aged, Emitted, Late, Periodic
-from laminar.errors import ConnectorError
 from laminar.model.trace import Trace
 from laminar.runtime import late
 from laminar.runtime.epoch_task import EpochTask
@@ -22,7 +21,6 @@ from laminar.runtime.future import as_late
 from laminar.runtime.ingest import Range
 from laminar.runtime.maintain import Maintainer
 from laminar.runtime.operators import restore
-from laminar.runtime.refusals import first_sentence
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import suit
@@ -268,22 +266,12 @@ class Epochs:
         for each in aloft.taken:
             if each.table not in engine.sources:
                 engine.pending.drop_through(each.table, each.end)
-        self._publish(epoch, aloft.faces)
+        engine.publisher.publish(epoch, aloft.faces)
         if engine.settings.is_on("compaction"):
             useless = engine.time.useless()
             relations = engine.catalog.relations
             engine.compactor.submit(engine.manifest.traces, relations, epoch, useless)
         return replace(report, duration_ms=_since(aloft.started))
-
-    def _publish(self, epoch: int, faces: Faces) -> None:
-        """Hand the epoch's deltas to the sinks, now that it is committed."""
-        for sink in self._engine.sinks:
-            if faces.state(sink.relation).changed:
-                try:
-                    sink.write(epoch, faces.consolidated_delta(sink.relation))
-                except Exception as error:
-                    raise ConnectorError(sink.name, first_sentence(error)) from error
-        self._engine.publisher.publish(epoch, faces)
 
     def _ingest(
         self, taken: list[Range], moments: dict[str, Moment], epoch: int

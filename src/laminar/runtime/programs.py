@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from laminar.connectors.sink import AT_LEAST_ONCE
 from laminar.connectors.source import Source
 from laminar.dag import (
     DagNode,
@@ -18,7 +19,8 @@ from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, Not
 from laminar.runtime.defining import attach_operator, create_operator, create_table, create_view
 from laminar.runtime.definitions import OperatorDefinition, TableDefinition, ViewDefinition
 from laminar.runtime.operators import placed
-from laminar.runtime.python_nodes import OBJECT, Sink, Spread
+from laminar.runtime.publishing import SinkDefinition, define_sink
+from laminar.runtime.python_nodes import OBJECT, CodeSink, Spread
 from laminar.runtime.view_options import resolve
 from laminar.sql import relations_of
 
@@ -141,8 +143,15 @@ def _sink(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Spread
     if not callable(write):
         raise InvalidOperator(target)
     ways = dict(spread)
+    promise = str(getattr(target, "promise", AT_LEAST_ONCE))
     for name in inputs:
-        engine.add_sink(Sink(node.name, name, _placing(write, ways.get(name))))
+        relation = engine.catalog.resolve(name)
+        called = node.name if len(inputs) == 1 else f"{node.name}({relation})"
+        define_sink(
+            engine,
+            SinkDefinition(called, relation, OBJECT),
+            CodeSink(_placing(write, ways.get(name)), promise),
+        )
 
 
 def _placing(

@@ -1,20 +1,30 @@
-"""Sinks that SQL defines: every epoch reaches them once it is committed, in order, none is lost.
+"""Sinks: every epoch reaches them once it is committed, in order, none is lost.
 
-Each sink has a durable cursor. What it has not taken yet (after a crash, a failure, or a pause of
-what it reads) is worked out again from the epochs that are kept: the difference of two contents.
+Each sink has a durable cursor, whether SQL defined it or Python code hands it in. What it has not
+taken yet (after a crash, a failure, or a pause of what it reads) comes from the log of changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector, SinkSpec, close_sink, create_sink
+from laminar.connectors import sink as sinks_at_large
+from laminar.connectors.sink import (
+    AT_LEAST_ONCE,
+    SinkConnector,
+    SinkSpec,
+    begin_sink,
+    close_sink,
+    create_sink,
+)
 from laminar.errors import ConnectorError, LaminarError
 from laminar.model.schema import Field, Schema
-from laminar.runtime.redo import Redo
+from laminar.runtime.changelog import Need
+from laminar.runtime.python_nodes import OBJECT
 from laminar.runtime.refusals import first_sentence
+from laminar.store import files
 from laminar.store.cursors import CursorStore
 
 if TYPE_CHECKING:
@@ -45,7 +55,7 @@ class Publisher:
         self._defined: dict[str, SinkDefinition] = {}
         self._connectors: dict[str, SinkConnector] = {}
         self._cursors = CursorStore(engine.root)
-        self._redo: Redo | None = None
+        sinks_at_large.reached = lambda point: files.failpoint(point)
 
     def sinks(self) -> Sequence[SinkDefinition]:
         """Return all sinks, first defined first."""
@@ -56,11 +66,12 @@ class Publisher:
         return [asdict(each) for each in self._defined.values()]
 
     def load(self, data: Iterable[Mapping[str, Any]]) -> None:
-        """Open the sinks of a reopened database."""
+        """Open the sinks of a reopened database; those of Python code wait until it is back."""
         for entry in data:
             definition = SinkDefinition(**entry)
             self._defined[definition.name] = definition
-            self._connectors[definition.name] = self.build(definition)
+            if definition.connector != OBJECT:
+                self._connectors[definition.name] = self.build(definition)
         self._cursors.keep_only(self._defined)
 
     def build(self, definition: SinkDefinition) -> SinkConnector:
@@ -76,9 +87,19 @@ class Publisher:
         self._defined[definition.name] = definition
         self._connectors[definition.name] = connector
 
+    def attach(self, name: str, relation: str, connector: SinkConnector) -> bool:
+        """Give a sink of Python code its code again; say whether it is known."""
+        known = self._defined.get(name)
+        if known is None or (known.relation, known.connector) != (relation, OBJECT):
+            return False
+        self._connectors[name] = connector
+        return True
+
     def remove(self, name: str) -> None:
         """Forget a sink; what it has written stays."""
-        close_sink(self._connectors.pop(name))
+        connector = self._connectors.pop(name, None)
+        if connector is not None:
+            close_sink(connector)
         del self._defined[name]
 
     def forget_cursors(self) -> None:
@@ -87,7 +108,8 @@ class Publisher:
 
     def cursor(self, name: str) -> int | None:
         """Return the last epoch that a sink has taken."""
-        return self._cursors.get(name)
+        found = self._cursors.get(name)
+        return None if found is None else found.epoch
 
     def of(self, relations: Iterable[str]) -> list[str]:
         """Return the sinks of some relations."""
@@ -98,20 +120,17 @@ class Publisher:
         """Return the relations whose changes some sink wants."""
         return frozenset(each.relation for each in self.sinks())
 
-    def pinned(self, epoch: int) -> frozenset[int]:
-        """Return the epochs that are still needed to work out what a sink has not taken."""
-        needed: set[int] = set()
+    def needs(self) -> Iterator[Need]:
+        """Yield what is still needed to work out what a sink has not taken."""
         for each in self.sinks():
-            start = self._start(each)
-            # What is held has not changed since; its last content is enough.
-            held = each.relation in self._engine.holding.since
-            needed |= {start} if held else set(range(start, epoch + 1))
-        return frozenset(needed)
+            taken = self.cursor(each.name)
+            start = each.from_epoch if taken is None else taken
+            yield Need(each.relation, start, is_away=each.name not in self._connectors)
 
     def publish(self, epoch: int, faces: Faces) -> None:
         """Hand a committed epoch to all sinks; one that fails does not keep it from the others."""
         failed: list[ConnectorError] = []
-        for each in self.sinks():
+        for each in self._present():
             try:
                 self._publish(each, epoch, faces)
             except ConnectorError as error:
@@ -119,9 +138,15 @@ class Publisher:
         if failed:
             raise failed[0]
 
+    def _present(self) -> list[SinkDefinition]:
+        held = self._engine.holding.since
+        return [
+            each
+            for each in self.sinks()
+            if each.name in self._connectors and each.relation not in held
+        ]
+
     def _publish(self, sink: SinkDefinition, epoch: int, faces: Faces) -> None:
-        if sink.relation in self._engine.holding.since:
-            return
         if self.cursor(sink.name) != epoch - 1:
             self._catch_up(sink)
             return
@@ -131,35 +156,30 @@ class Publisher:
 
     def catch_up(self) -> None:
         """Publish what sinks have not taken yet."""
-        for each in self.sinks():
-            if each.relation not in self._engine.holding.since:
-                self._catch_up(each)
+        for each in self._present():
+            self._catch_up(each)
 
     def _catch_up(self, sink: SinkDefinition) -> None:
+        log, visible = self._engine.changelog, self._engine.visible
         taken = self.cursor(sink.name)
-        last = self._engine.manifest.epoch
-        if taken == last:
-            return
-        if self._redo is None:
-            self._redo = Redo(self._engine)
         if taken is None:
             taken = sink.from_epoch
-            self._write(sink, taken, self._redo.content(sink.relation, taken))
+            rows = log.content(visible, sink.relation, taken)
+            if rows is not None:
+                self._write(sink, taken, rows.frame)
             self._cursors.advance(sink.name, taken)
-        for manifest in self._engine.history():
-            if manifest.epoch > taken:
-                delta = self._redo.difference(sink.relation, taken, manifest.epoch)
-                self._write(sink, manifest.epoch, delta)
-                taken = manifest.epoch
-                self._cursors.advance(sink.name, taken)
-
-    def _start(self, sink: SinkDefinition) -> int:
-        found = self.cursor(sink.name)
-        return sink.from_epoch if found is None else found
+        for epoch in log.epochs(visible, sink.relation, taken):
+            found = log.delta(visible, sink.relation, taken, epoch)
+            if found is not None:
+                self._write(sink, epoch, found.frame)
+            taken = epoch
+            self._cursors.advance(sink.name, taken)
 
     def _write(self, sink: SinkDefinition, epoch: int, delta: DataFrame) -> None:
         try:
+            files.failpoint("sink.before_publish")
             self._connectors[sink.name].write(epoch, delta)
+            files.failpoint("sink.after_publish")
         except LaminarError as error:
             raise ConnectorError(sink.name, error.message) from error
         except Exception as error:
@@ -171,11 +191,23 @@ class Publisher:
             close_sink(connector)
 
 
-def define_sink(engine: Engine, definition: SinkDefinition) -> SinkDefinition:
-    """Define a sink and hand it all rows that its relation has now; if that fails, it is gone."""
+def define_sink(
+    engine: Engine, definition: SinkDefinition, connector: SinkConnector | None = None
+) -> SinkDefinition:
+    """Define a sink and hand it all rows that its relation has now; if that fails, it is gone.
+
+    A connector is given if it is an object of Python code. One that is known goes on from where
+    it was.
+    """
     with engine.lock:
-        definition = replace(definition, from_epoch=engine.manifest.epoch)
-        connector = engine.publisher.build(definition)
+        relation = definition.relation
+        if connector is not None and engine.publisher.attach(definition.name, relation, connector):
+            return definition
+        definition = replace(
+            definition, from_epoch=engine.changelog.reach(engine.visible, relation)
+        )
+        connector = connector or engine.publisher.build(definition)
+        begin_sink(connector)
         promise = str(getattr(connector, "promise", AT_LEAST_ONCE))
         definition = replace(definition, promise=promise)
         engine.publisher.add(definition, connector)

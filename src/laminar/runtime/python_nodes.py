@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from laminar.connectors.sink import AT_LEAST_ONCE
 from laminar.dag import PartitioningStrategy
 from laminar.delta.program import Applied
 from laminar.runtime.definitions import OperatorDefinition
@@ -22,12 +23,11 @@ Spread = tuple[tuple[str, PartitioningStrategy], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sink:
-    """Where the delta of a relation goes after each epoch."""
+class CodeSink:
+    """A function, or a connector, that Python code hands in as a sink."""
 
-    name: str
-    relation: str
     write: Callable[[int, DataFrame], object]
+    promise: str = AT_LEAST_ONCE
 
 
 def applied(definition: OperatorDefinition, operator: Any, spread: Spread = ()) -> Applied:

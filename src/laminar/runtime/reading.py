@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from laminar.delta.change import quote
 from laminar.delta.program import Shape
-from laminar.errors import NotSupported, UnknownRelation
+from laminar.errors import NotSupported, SegmentMissing, UnknownRelation
 from laminar.runtime.functions import known_functions
 from laminar.runtime.refusals import SPARK_FAILS, explain_refusal, pointed
 from laminar.runtime.spark import suit
@@ -67,7 +67,11 @@ class Reader:
             raise NotSupported("ASOF JOIN in a query", "create a materialized view with it")
         text = rewrite_windows(query)
         with self.lock:
-            bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)
+            try:
+                bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)
+            except SegmentMissing:
+                # Retention may have been faster; if not, the file is missing now as well.
+                bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)
             try:
                 return Answer(self.session.sql(bound.text), bound.epoch, bound.shapes)
             except SPARK_FAILS as error:

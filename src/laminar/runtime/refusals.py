@@ -48,6 +48,11 @@ def explain_refusal(
     return InvalidQuery("this query cannot run", first_sentence(error))
 
 
+def is_gone(error: BaseException) -> bool:
+    """Whether a file was removed between planning a query and running it."""
+    return any(sign in str(error) for sign in ("FILE_NOT_EXIST", "FileNotFoundException"))
+
+
 def _unknown_column(facts: Mapping[str, str], shapes: Mapping[str, Shape]) -> SqlError:
     *owner, column = _parts(facts["objectName"])
     offered = [_parts(each) for each in facts.get("proposal", "").split(", ") if each]

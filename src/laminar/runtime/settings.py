@@ -58,6 +58,8 @@ SETTINGS: dict[str, Setting] = {
         Setting("epochs_in_flight", _IN_FLIGHT, "epochs that may overlap when several wait",
                 least=1),
         Setting("retained_epochs", "64", "past epochs that AS OF EPOCH can still read", least=1),
+        Setting("subscription_retention_epochs", "1000", "epochs a subscription may fall behind"
+                " before it has to start again", least=1),
         Setting("compaction", "on", "merge small segments in the background", words=_ON_OFF),
         Setting("compaction_fanout", "8", "segments of one size before they are merged", least=2),
         Setting("max_fan_out", "1024", "views that may read one relation", least=1),

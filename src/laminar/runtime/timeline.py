@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,6 +63,14 @@ class Timeline:
         older = [self._store.get(each) for each in self._store.epochs() if each < self.epoch]
         return [*older, self.manifest] if self.manifest.revision >= 0 else []
 
+    def epochs(self) -> tuple[int, ...]:
+        """Return the numbers of all epochs that can be read, oldest first."""
+        return self._store.epochs()
+
+    def get(self, epoch: int) -> Manifest:
+        """Return an epoch as it was committed last; raise if it is not kept."""
+        return self._store.get(epoch)
+
     def at(self, epoch: int, names: Iterable[str]) -> Manifest:
         """Return an older epoch, if the named relations were defined then as they are now."""
         manifest = self._store.get(epoch)
@@ -74,8 +84,23 @@ class Timeline:
         return manifest
 
 
-_HOW_STORED = ("kind", "columns", "query", "refresh_policy", "reads")
+_WHAT = ("kind", "columns", "query", "reads", "emission", "view")
+"""The parts of a definition that decide which rows it has."""
+
+_HOW_STORED = (*_WHAT, "refresh_policy")
 """The parts of a definition that decide what its traces hold."""
+
+
+def fingerprint(manifest: Manifest, names: Iterable[str]) -> str:
+    """Return a text that changes when one of some definitions means other rows."""
+    wanted = set(names)
+    found = {
+        each["name"]: {key: _plain(each.get(key)) for key in _WHAT}
+        for each in manifest.catalog
+        if each["name"] in wanted
+    }
+    text = json.dumps(found, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def _by_name(manifest: Manifest) -> dict[str, Any]:

@@ -3,44 +3,61 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Collection
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from laminar.errors.store import ManifestCorrupt
+from laminar.errors.store import CursorCorrupt
 from laminar.store import files
 from laminar.store.names import folder_name
 
-CURSORS = "cursors"
-"""The folder of all cursors under the store's root."""
+SINKS, SUBSCRIPTIONS = "cursors", "subscriptions"
+"""Folders under the store's root, one per kind of consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A consumer, the last epoch it has taken, and what else it wants to find again."""
+
+    consumer: str
+    epoch: int
+    about: Mapping[str, str] = field(default_factory=dict)
 
 
 class CursorStore:
-    """Consumer -> the last epoch it has taken. A cursor is replaced whole, or not at all."""
+    """Consumer -> its cursor. A cursor is replaced whole, or not at all.
 
-    def __init__(self, root: Path) -> None:
-        self._folder = root.resolve() / CURSORS
-        self._known: dict[str, int | None] = {}
+    Args:
+        root: the store's root.
+        kind: the folder of all consumers of one kind.
+        cached: whether nobody else writes them, so that each is read only once.
+    """
 
-    def get(self, consumer: str) -> int | None:
-        """Return the last epoch that was taken; None if there was none yet."""
-        if consumer not in self._known:
+    def __init__(self, root: Path, kind: str = SINKS, *, cached: bool = True) -> None:
+        self._folder = root.resolve() / kind
+        self._cached = cached
+        self._known: dict[str, Cursor | None] = {}
+
+    def get(self, consumer: str) -> Cursor | None:
+        """Return a cursor; None if nothing was taken yet."""
+        if consumer not in self._known or not self._cached:
             self._known[consumer] = self._load(self._path(consumer))
         return self._known[consumer]
 
-    def advance(self, consumer: str, epoch: int) -> None:
+    def all(self) -> Iterator[Cursor]:
+        """Yield every cursor that is stored, by name of its file."""
+        paths = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
+        for path in paths:
+            found = self._load(path)
+            if found is not None:
+                yield found
+
+    def advance(self, consumer: str, epoch: int, about: Mapping[str, str] | None = None) -> None:
         """Note that an epoch was taken; durable on return."""
-        path = self._path(consumer)
-        temp = path.with_name(f".{path.name}{files.TEMP_SUFFIX}")
-        with files.unwritable(path):
-            files.make_dir(self._folder)
-            with temp.open("wb") as file:
-                file.write(json.dumps({"consumer": consumer, "epoch": epoch}).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            temp.replace(path)
-            files.sync_dir(self._folder)
-        self._known[consumer] = epoch
+        cursor = Cursor(consumer, epoch, dict(about or {}))
+        files.replace_atomic(self._path(consumer), _encode(cursor), point="cursor")
+        self._known[consumer] = cursor
 
     def forget(self, consumer: str) -> None:
         """Start from the beginning, if the consumer ever comes back."""
@@ -51,18 +68,35 @@ class CursorStore:
     def keep_only(self, consumers: Collection[str]) -> None:
         """Forget consumers that are no longer there."""
         kept = {self._path(each).name for each in consumers}
+        self._known = {name: each for name, each in self._known.items() if name in consumers}
         if self._folder.is_dir():
             for path in self._folder.iterdir():
                 if path.name not in kept:
                     files.remove_quietly(path)
 
-    def _load(self, path: Path) -> int | None:
+    def _load(self, path: Path) -> Cursor | None:
         try:
-            return int(json.loads(path.read_bytes())["epoch"])
+            data = json.loads(path.read_bytes())
+            cursor = Cursor(str(data["consumer"]), int(data["epoch"]), data.get("about", {}))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise ManifestCorrupt(str(path), f"it cannot be understood: {error!r}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CursorCorrupt(str(path), f"it cannot be understood: {error!r}") from error
+        if data.get("sum", _sum(cursor)) != _sum(cursor):
+            raise CursorCorrupt(str(path), "its checksum does not match")
+        return cursor
 
     def _path(self, consumer: str) -> Path:
         return self._folder / f"{folder_name(consumer)}.json"
+
+
+def _encode(cursor: Cursor) -> bytes:
+    return json.dumps({**_plain(cursor), "sum": _sum(cursor)}).encode()
+
+
+def _plain(cursor: Cursor) -> dict[str, object]:
+    return {"consumer": cursor.consumer, "epoch": cursor.epoch, "about": dict(cursor.about)}
+
+
+def _sum(cursor: Cursor) -> str:
+    return f"crc32:{zlib.crc32(json.dumps(_plain(cursor), sort_keys=True).encode()):08x}"

@@ -66,6 +66,27 @@ def write_atomic(path: Path, data: bytes, *, point: str = "file") -> None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
+def replace_atomic(path: Path, data: bytes, *, point: str = "file") -> None:
+    """Give a file a new content: after a crash it has the old one or the new one, whole.
+
+    Raises:
+        StoreUnwritable: the disk refuses; the old content stays.
+    """
+    temp = path.with_name(f".{path.name}{TEMP_SUFFIX}")
+    with unwritable(path):
+        make_dir(path.parent)
+        failpoint(f"{point}.before_write")
+        with temp.open("wb") as file:
+            file.write(data)
+            file.flush()
+            failpoint(f"{point}.after_write")
+            os.fsync(file.fileno())
+        failpoint(f"{point}.before_rename")
+        temp.replace(path)
+        failpoint(f"{point}.after_rename")
+        sync_dir(path.parent)
+
+
 class SummedFile:
     """A new file that sums its bytes as they pass; durable once `seal` has returned."""
 

@@ -28,7 +28,25 @@ def _sinks(engine: Engine, visible: Visible) -> Rows:
         )
 
 
+def _subscriptions(engine: Engine, visible: Visible) -> Rows:
+    epoch = visible.manifest.epoch
+    opened = engine.subscriptions.opened()
+    held = {each.name for each in opened}
+    for each in engine.subscriptions.named():
+        lag = epoch - each.epoch
+        yield (each.consumer, each.about["relation"], each.epoch, lag, each.consumer in held)
+    known = {each.consumer for each in engine.subscriptions.named()}
+    for other in opened:
+        if other.name not in known:
+            yield (other.name, other.relation, other.taken, epoch - other.taken, True)
+
+
 TABLES = (
+    SystemTable(
+        "subscriptions",
+        columns("name string, relation string, cursor bigint, lag bigint, is_open boolean"),
+        _subscriptions,
+    ),
     SystemTable(
         "sinks",
         columns(
