@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from laminar.dag import StreamingDag
-    from laminar.runtime.changelog import Told
+    from laminar.runtime.differences import Told
     from laminar.runtime.metrics import Metrics
     from laminar.sql.statements import Statement
 

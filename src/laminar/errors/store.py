@@ -207,7 +207,7 @@ class ReadOnlyDatabase(StoreError):
 
     def __init__(self, what: str, path: str) -> None:
         super().__init__(
-            f"{what}: the database is open for reading only",
+            f"the database is open for reading only, and this would change it: {what}",
             detail=path,
             hint="open it without read_only (--read-only), where nobody else writes to it",
         )

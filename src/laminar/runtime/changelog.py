@@ -1,9 +1,7 @@
 """The log of changes: one delta per relation and epoch, and a cursor per consumer.
 
-    Δ(r, a, b) = content(r, b) - content(r, a)        for kept epochs a < b
-
-A relation that is not defined at an epoch has no rows there. Sinks and subscriptions ride on it:
-each knows the last epoch it has taken, and says so, that the epochs it still needs are kept.
+Sinks and subscriptions ride on it. Each knows the last epoch it has taken, and says so, that the
+epochs it still needs are kept.
 """
 
 from __future__ import annotations
@@ -13,16 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from laminar.delta.change import Version, columns, consolidate
-from laminar.delta.program import Mapped, Merged
-from laminar.model.trace import WEIGHT, Manifest, Trace
-from laminar.runtime.faces import Faces, Moment, moments_of
+from laminar.runtime.differences import Differences
 from laminar.runtime.spark import own_session
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from laminar.runtime.engine import Engine
     from laminar.runtime.visible import Visible
 
@@ -42,24 +35,13 @@ class Need:
     within: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Rows with weights, and how to find them again if their files were replaced meanwhile."""
-
-    frame: DataFrame
-    is_large: bool
-    """Too many to be collected without being asked for."""
-    again: Callable[[], Told]
-
-
 class DagChangelogPropagator:
     """Tells consumers what changed, from what is stored."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._session = own_session(engine.spark, 2)
-        self._store = SegmentStore(engine.root, self._session)
-        self._lock = threading.Lock()
+        session = own_session(engine.spark, 2)
+        self.between = Differences(engine, session, SegmentStore(engine.root, session))
         self.needs: list[Callable[[], Iterable[Need]]] = []
         """Who says what consumers still need."""
         self.moved = threading.Condition()
@@ -105,113 +87,3 @@ class DagChangelogPropagator:
         if after not in kept:
             self._engine.timeline.get(after)  # raises, and says which are kept
         return [each for each in kept if after < each <= last]
-
-    def content(self, visible: Visible, relation: str, epoch: int) -> Told | None:
-        """Return all rows at an epoch, with weights; None if there are none."""
-        manifest = self._manifest(visible, relation, epoch)
-        if manifest is None:
-            return None
-        with self._lock:
-            faces = self._faces(visible, manifest)
-            if not faces.state(relation).existed:
-                return None
-            faces.frame(relation, Version.AFTER).createOrReplaceTempView("__newer")
-            rows = self._consolidated(visible, relation, "SELECT * FROM __newer")
-            is_large = self._is_large(faces.held_rows([relation]))
-        return Told(rows, is_large, lambda: self._all_again(relation, epoch))
-
-    def _all_again(self, relation: str, epoch: int) -> Told:
-        found = self.content(self._engine.visible, relation, epoch)
-        assert found is not None
-        return found
-
-    def delta(self, visible: Visible, relation: str, older: int, newer: int) -> Told | None:
-        """Return what changed between two epochs.
-
-        Stored deltas are read as they are; only where a relation was built anew between the two,
-        or never stored its rows, both contents are compared. None if nothing changed.
-        """
-        first = self._manifest(visible, relation, older)
-        last = self._manifest(visible, relation, newer)
-        if first is None or last is None:
-            return None if last is None else self.content(visible, relation, newer)
-        moments = split(relation, visible, first, last)
-        with self._lock:
-            faces = self._faces(visible, last, moments)
-            if moments is None:
-                rows = self._difference(visible, relation, first, last)
-                is_large = self._is_large(faces.held_rows([relation]))
-            elif faces.state(relation).changed:
-                rows = faces.consolidated_delta(relation)
-                is_large = self._is_large(faces.delta_rows(relation))
-            else:
-                return None
-        return Told(rows, is_large, lambda: self._again(relation, older, newer))
-
-    def _again(self, relation: str, older: int, newer: int) -> Told:
-        found = self.delta(self._engine.visible, relation, older, newer)
-        assert found is not None
-        return found
-
-    def _is_large(self, rows: int) -> bool:
-        return rows > self._engine.settings.number("collect_limit_rows")
-
-    def _difference(
-        self, visible: Visible, relation: str, older: Manifest, newer: Manifest
-    ) -> DataFrame:
-        for manifest, name in ((older, "__older"), (newer, "__newer")):
-            faces = self._faces(visible, manifest)
-            faces.frame(relation, Version.AFTER).createOrReplaceTempView(name)
-        listed = columns(visible.catalog.shape(relation).columns)
-        minus = f"SELECT {listed}, -{WEIGHT} FROM __older"
-        rows = f"SELECT {listed}, {WEIGHT} FROM __newer UNION ALL {minus}"
-        return self._consolidated(visible, relation, rows)
-
-    def _faces(
-        self, visible: Visible, manifest: Manifest, moments: dict[str, Moment] | None = None
-    ) -> Faces:
-        relations = visible.relations_at(manifest)
-        held = moments_of(relations, manifest.traces) | (moments or {})
-        return Faces(self._session, self._store, relations, held)
-
-    def _consolidated(self, visible: Visible, relation: str, rows: str) -> DataFrame:
-        return self._session.sql(consolidate(rows, visible.catalog.shape(relation).columns))
-
-    def _manifest(self, visible: Visible, relation: str, epoch: int) -> Manifest | None:
-        """Return an epoch; None if the relation was not defined then."""
-        if epoch == visible.manifest.epoch:
-            return visible.manifest
-        manifest = self._engine.timeline.get(epoch)
-        if not any(each["name"] == relation for each in manifest.catalog):
-            return None
-        return self._engine.timeline.at(epoch, visible.upstream([relation]))
-
-
-def split(
-    relation: str, visible: Visible, older: Manifest, newer: Manifest
-) -> dict[str, Moment] | None:
-    """Return the stored traces behind a relation, cut where the older epoch ended.
-
-    None if that cannot be told from what is stored.
-    """
-    before, after = visible.relations_at(older), visible.relations_at(newer)
-    moments = moments_of(after, newer.traces)
-    found: dict[str, Moment] = {}
-    waiting = [relation]
-    while waiting:
-        name = waiting.pop()
-        if (name in before.fused) != (name in after.fused):
-            return None
-        held = after.by_name[name]
-        if name in after.fused and isinstance(held, Mapped):
-            waiting += held.reads
-            continue
-        if isinstance(held, Merged) and not {name} <= older.traces.keys() & after.finished:
-            return None  # accumulators only: a part of them is no part of the rows
-        schema = moments[name].schema
-        then = older.traces.get(name, Trace(schema))
-        cut = newer.traces.get(name, Trace(schema)).split(then)
-        if cut is None:
-            return None
-        found[name] = Moment(schema, *cut)
-    return found

@@ -164,12 +164,12 @@ class Publisher:
         taken = self.cursor(sink.name)
         if taken is None:
             taken = sink.from_epoch
-            rows = log.content(visible, sink.relation, taken)
+            rows = log.between.content(visible, sink.relation, taken)
             if rows is not None:
                 self._write(sink, taken, rows.frame)
             self._cursors.advance(sink.name, taken)
         for epoch in log.epochs(visible, sink.relation, taken):
-            found = log.delta(visible, sink.relation, taken, epoch)
+            found = log.between.delta(visible, sink.relation, taken, epoch)
             if found is not None:
                 self._write(sink, epoch, found.frame)
             taken = epoch

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from laminar.delta.change import quote
 from laminar.delta.program import Shape
 from laminar.errors import NotSupported, SegmentMissing, UnknownRelation
+from laminar.runtime.change_rows import changed_rows, changed_shape
+from laminar.runtime.differences import Differences
 from laminar.runtime.functions import known_functions
 from laminar.runtime.refusals import SPARK_FAILS, explain_refusal, pointed
 from laminar.runtime.spark import suit
@@ -18,6 +20,7 @@ from laminar.runtime.system import TABLES
 from laminar.runtime.visible import Visible
 from laminar.sql import relations_of, rewrite_windows
 from laminar.sql.asof import has_asof
+from laminar.sql.changes import ChangeRange, name_changes
 from laminar.sql.system import SYSTEM, name_system_tables, system_table
 from laminar.sql.time_travel import Past
 from laminar.store import SegmentStore
@@ -55,6 +58,7 @@ class Reader:
         self.session = session
         self.store = store
         self.lock = threading.Lock()
+        self._between = Differences(engine, session, store)
 
     def query(
         self, query: str, as_of_epoch: int | None = None, pasts: Sequence[Past] = ()
@@ -81,7 +85,8 @@ class Reader:
     def bind(self, text: str, as_of_epoch: int | None = None, skip: Collection[str] = ()) -> Bound:
         """Bind what a query names, except for relations that the caller binds itself."""
         visible = self._engine.visible
-        names, system = _named(text, visible, skip)
+        text, ranges = name_changes(text)
+        names, system = _named(text, visible, (*skip, *(each.bound for each in ranges)))
         if system and as_of_epoch is not None:
             raise NotSupported(
                 f'"{SYSTEM}" as of an older epoch', "it describes the newest; leave AS OF EPOCH out"
@@ -97,8 +102,22 @@ class Reader:
         for table, name in bound.items():
             self._system_frame(table, visible, faces).createOrReplaceTempView(quote_all(name))
         shapes = {name.lower(): visible.catalog.shape(name) for name in names}
+        for asked in ranges:
+            last = as_of_epoch if asked.last is None else asked.last
+            shape = self._bind_changes(replace(asked, last=last), visible)
+            shapes[asked.bound.lower()] = shape
         shapes |= {f"{SYSTEM}.{table}": TABLES[table].shape for table in bound}
         return Bound(text, epoch, shapes)
+
+    def _bind_changes(self, asked: ChangeRange, visible: Visible) -> Shape:
+        """Bind what changed in a relation; return its columns."""
+        if system_table(asked.relation) is not None:
+            raise NotSupported(f'changes of "{SYSTEM}"', "it describes the newest epoch only")
+        shape = visible.catalog.shape(visible.catalog.resolve(asked.relation))
+        empty = self.store.frame(shape.stored, ())
+        rows = changed_rows(self._between, self._engine.timeline, visible, asked, empty)
+        rows.createOrReplaceTempView(quote_all(asked.bound))
+        return changed_shape(shape)
 
     def _bind_pasts(self, text: str, pasts: Sequence[Past]) -> Bound:
         """Bind relations at epochs of their own, each under a name that holds both."""

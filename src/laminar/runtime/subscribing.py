@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from laminar.errors import InvalidSetting, SubscriptionEnded
-from laminar.runtime.changelog import Need, Told
+from laminar.runtime.changelog import Need
+from laminar.runtime.differences import Told
 from laminar.runtime.timeline import fingerprint
 from laminar.store.cursors import SUBSCRIPTIONS, Cursor, CursorStore
 
@@ -159,7 +160,7 @@ class Subscription(Generic[_T]):
         if self._fingerprint(visible) != self.definition:
             raise SubscriptionEnded(self.relation, "it was dropped, or defined anew", self.name)
         if self._wants_all:
-            rows = self._log.content(visible, self.relation, self.taken)
+            rows = self._log.between.content(visible, self.relation, self.taken)
             made = None if rows is None else self._present(rows, self.taken)
             if made is not None:
                 self._given = self.taken
@@ -167,7 +168,7 @@ class Subscription(Generic[_T]):
             self._wants_all = False
         for epoch in self._log.epochs(visible, self.relation, self.taken):
             self._follow()
-            found = self._log.delta(visible, self.relation, self.taken, epoch)
+            found = self._log.between.delta(visible, self.relation, self.taken, epoch)
             made = None if found is None else self._present(found, epoch)
             if made is not None:
                 self._given = epoch

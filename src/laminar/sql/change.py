@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
+from laminar.sql.changes import refuse_changes
 from laminar.sql.cursor import Cursor
 from laminar.sql.query import starts_query, take_query_head
 from laminar.sql.statements import Delete, Insert, Update
@@ -88,6 +89,7 @@ def _where(cursor: Cursor) -> str | None:
     if not cursor.accept("WHERE"):
         cursor.unexpected("WHERE")
     refuse_time_travel(cursor, cursor.at)
+    refuse_changes(cursor, cursor.at)
     return cursor.rest("a condition")
 
 

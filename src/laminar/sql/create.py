@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
+from laminar.sql.changes import refuse_changes
 from laminar.sql.columns import take_columns
 from laminar.sql.cursor import Cursor
 from laminar.sql.options import take_options
@@ -130,6 +131,7 @@ def _view_query(cursor: Cursor, start: int, stop: int) -> str:
     inside.at = start
     take_query_head(inside)
     refuse_time_travel(inside, start)
+    refuse_changes(inside, start)
     return cursor.slice(start, stop)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
+from laminar.sql.changes import refuse_changes
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
 from laminar.sql.query import refuse_streams
@@ -24,6 +25,7 @@ def take_merge(cursor: Cursor) -> Merge:
     start = cursor.at
     cursor.expect("MERGE", "INTO")
     refuse_time_travel(cursor, start)
+    refuse_changes(cursor, start)
     refuse_streams(cursor, start)
     table = cursor.name("the name of a table")
     alias = _alias(cursor)

@@ -76,11 +76,15 @@ def _past(cursor: Cursor, clause: _Clause) -> tuple[Past, str]:
     parts = cursor.tokens[clause.name : clause.first]
     relation = joined([part.value for part in parts if not part.is_symbol(".")])
     after = cursor.tokens[clause.last + 1] if clause.last + 1 < len(cursor.tokens) else None
-    has_alias = after is not None and (
+    past = Past(f"{relation} as of epoch {clause.epoch}", relation, clause.epoch)
+    return past, "" if is_alias(after) else f" AS `{parts[-1].value.replace('`', '``')}`"
+
+
+def is_alias(after: Token | None) -> bool:
+    """Whether what follows a relation gives it another name."""
+    return after is not None and (
         after.kind is Kind.QUOTED or (after.kind is Kind.WORD and after.upper not in _NOT_AN_ALIAS)
     )
-    past = Past(f"{relation} as of epoch {clause.epoch}", relation, clause.epoch)
-    return past, "" if has_alias else f" AS `{parts[-1].value.replace('`', '``')}`"
 
 
 def _clauses(cursor: Cursor, start: int) -> list[_Clause]:
