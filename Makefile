@@ -14,7 +14,7 @@ test: $(READY)
 # The views against a full recompute, longer and with more random DAGs than `make test` does.
 oracle: $(READY)
 	LAMINAR_ORACLE=thorough LAMINAR_EXAMPLES=60 $(BIN)/python -m pytest tests/oracle \
-	    tests/session/test_event_time.py
+	    tests/session/test_event_time.py tests/session/test_sinks.py
 
 check: $(READY)
 	$(BIN)/ruff check .

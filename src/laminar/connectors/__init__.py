@@ -1,6 +1,6 @@
 """Where rows come from and go to: the protocols, the connectors by name, and some of them."""
 
-from laminar.connectors import datagen, files, sink_console, sink_files
+from laminar.connectors import datagen, files, sink_console, sink_files, sink_sqlite
 from laminar.connectors.datagen import DatagenSource
 from laminar.connectors.files import FilesSource
 from laminar.connectors.options import Options
@@ -34,6 +34,7 @@ register_source(files.NAME, files.files_source)
 register_source(datagen.NAME, datagen.datagen_source)
 register_sink(sink_files.NAME, sink_files.files_sink)
 register_sink(sink_console.NAME, sink_console.console_sink)
+register_sink(sink_sqlite.NAME, sink_sqlite.sqlite_sink)
 
 __all__ = [
     "ArrowSource",

@@ -34,8 +34,11 @@ class SinkConnector(Protocol):
     """Takes what each epoch changed.
 
     Law: epochs come in order, each after it was committed. After a crash the last one may come
-    again with the same rows; a sink that replaces what it wrote under that number is exact. One
-    that has an attribute `promise` says in a sentence which of the two it is.
+    again with the same rows; a sink that replaces what it wrote under that number is exact.
+
+    It may have more: an attribute `promise`, a sentence that says which of the two it is; an
+    attribute `target`, which no two sinks may share; `begin()`, called once when it is created,
+    which may refuse its target; `close()`.
     """
 
     def write(self, epoch: int, delta: DataFrame) -> object:
@@ -51,6 +54,8 @@ class SinkSpec:
     relation: str
     schema: Schema
     options: Mapping[str, str] = field(default_factory=dict)
+    key: tuple[str, ...] | None = None
+    """Columns that tell the rows apart, where that is known; () if there is at most one row."""
 
 
 SinkFactory: TypeAlias = Callable[[SinkSpec], SinkConnector]

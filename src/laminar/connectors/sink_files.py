@@ -14,6 +14,7 @@ reads such a folder. On a cluster the path must be the same on all machines.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import uuid
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from laminar.connectors import sink
 from laminar.connectors.options import Options
 from laminar.connectors.sink import CHANGE, SinkSpec, change_rows
 from laminar.errors.connectors import BadOption
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 NAME = "files"
 FORMATS = ("json", "csv", "parquet")
 
+_EPOCH_FILE = re.compile(r"\d{12}\.(json|csv|parquet)")
+_WORK_FOLDER = re.compile(r"\.\d{12}\.(json|csv|parquet)\.[0-9a-f]{8}")
 _NESTED = ("array", "map", "struct", "binary", "variant")
 _WRITE_OPTIONS = {
     "json": {"ignoreNullFields": "false"},
@@ -47,22 +51,43 @@ class FilesSink:
     def __init__(self, folder: Path, layout: str) -> None:
         self.folder = folder
         self.format = layout
+        self.target = str(folder)
+
+    def begin(self) -> None:
+        """Refuse a folder with epochs of another sink: nobody could tell whose they are."""
+        for path in self.folder.iterdir():
+            if _EPOCH_FILE.fullmatch(path.name):
+                expected = f"a folder without files of another sink; there is {path.name}"
+                raise BadOption(NAME, "path", str(self.folder), expected)
 
     def write(self, epoch: int, delta: DataFrame) -> None:
         """Write an epoch; one without rows has no file."""
         final = self.folder / f"{epoch:012d}.{self.format}"
         work = self.folder / f".{final.name}.{uuid.uuid4().hex[:8]}"
         rows = change_rows(epoch, delta).coalesce(1).sortWithinPartitions(CHANGE)
+        self._remove_debris()
+        # Not `finally`: a crash leaves the folder too, so a scripted one must as well.
         try:
             writer = rows.write.options(**_WRITE_OPTIONS[self.format])
             writer.format(self.format).save(f"file://{work}")
+            sink.reached("sink.after_write")
             parts = [part for part in work.glob("part-*") if self._has_rows(part)]
             for part in parts:
                 _make_durable(part)
+                sink.reached("sink.before_rename")
                 part.replace(final)
+                sink.reached("sink.after_rename")
             _make_durable(self.folder)
-        finally:
+        except Exception:
             shutil.rmtree(work, ignore_errors=True)
+            raise
+        shutil.rmtree(work, ignore_errors=True)
+
+    def _remove_debris(self) -> None:
+        """Remove what a crash left behind; nobody else writes here."""
+        for path in self.folder.iterdir():
+            if _WORK_FOLDER.fullmatch(path.name):
+                shutil.rmtree(path, ignore_errors=True)
 
     def _has_rows(self, part: Path) -> bool:
         if self.format == "parquet":

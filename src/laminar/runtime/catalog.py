@@ -101,6 +101,14 @@ class Catalog:
             self.max_fan_out, self._dag = limit, None
             _ = self.dag
 
+    def primary_keys(self) -> dict[str, tuple[str, ...]]:
+        """Return the primary key of every table; () if it has none."""
+        return {
+            name: each.primary_key
+            for name, each in self.definitions.items()
+            if isinstance(each, TableDefinition)
+        }
+
     def in_order(self) -> dict[str, Definition]:
         """Return the definitions so that each comes after what it reads."""
         return {

@@ -15,7 +15,6 @@ from laminar.delta.change import columns
 from laminar.delta.program import Shape
 from laminar.errors import EpochNotFound, NotSupported
 from laminar.model.trace import WEIGHT
-from laminar.runtime.definitions import TableDefinition
 from laminar.runtime.row_keys import row_key
 
 if TYPE_CHECKING:
@@ -82,12 +81,8 @@ def changed_rows(
     rows = parts[0] if parts else _stamped(empty, 0, visible.manifest.committed_at)
     for part in parts[1:]:
         rows = rows.unionAll(part)
-    tables = {
-        each.name: each.primary_key
-        for each in visible.catalog.definitions.values()
-        if isinstance(each, TableDefinition)
-    }
-    key = row_key(name, visible.catalog.relations.by_name, tables)
+    catalog = visible.catalog
+    key = row_key(name, catalog.relations.by_name, catalog.primary_keys())
     return _typed(rows, shape, key)
 
 

@@ -123,6 +123,7 @@ class Engine:
         self.publisher.load(self.manifest.state.get("sinks", ()))
         self.time.restore(self.manifest)
         self.plan_storage()
+        self.publisher.open()
 
     # Definitions
 

@@ -19,11 +19,12 @@ from laminar.connectors.sink import (
     close_sink,
     create_sink,
 )
-from laminar.errors import ConnectorError, LaminarError
+from laminar.errors import ConnectorError, LaminarError, NotSupported
 from laminar.model.schema import Field, Schema
 from laminar.runtime.changelog import Need
 from laminar.runtime.python_nodes import OBJECT
 from laminar.runtime.refusals import first_sentence
+from laminar.runtime.row_keys import row_key
 from laminar.store import files
 from laminar.store.cursors import CursorStore
 
@@ -66,10 +67,14 @@ class Publisher:
         return [asdict(each) for each in self._defined.values()]
 
     def load(self, data: Iterable[Mapping[str, Any]]) -> None:
-        """Open the sinks of a reopened database; those of Python code wait until it is back."""
+        """Know the sinks of a reopened database."""
         for entry in data:
             definition = SinkDefinition(**entry)
             self._defined[definition.name] = definition
+
+    def open(self) -> None:
+        """Build the connectors of all known sinks; those of Python code wait until it is back."""
+        for definition in self._defined.values():
             if definition.connector != OBJECT:
                 self._connectors[definition.name] = self.build(definition)
         self._cursors.keep_only(self._defined)
@@ -78,8 +83,21 @@ class Publisher:
         """Return the connector of a definition, which checks its options."""
         shape = self._engine.catalog.shape(definition.relation)
         fields = tuple(map(Field, shape.columns, shape.types))
-        spec = SinkSpec(definition.name, definition.relation, Schema(fields), definition.options)
+        catalog = self._engine.catalog
+        key = row_key(definition.relation, catalog.relations.by_name, catalog.primary_keys())
+        spec = SinkSpec(
+            definition.name, definition.relation, Schema(fields), definition.options, key
+        )
         return create_sink(definition.connector, spec)
+
+    def refuse_shared(self, connector: SinkConnector) -> None:
+        """Refuse a sink that would write where another one does."""
+        target = getattr(connector, "target", None)
+        for name, other in self._connectors.items():
+            if target is not None and getattr(other, "target", None) == target:
+                raise NotSupported(
+                    f'a second sink for {target}, to which "{name}" writes', "choose another place"
+                )
 
     def add(self, definition: SinkDefinition, connector: SinkConnector) -> None:
         """Make a sink known; it has taken nothing yet."""
@@ -207,6 +225,7 @@ def define_sink(
             definition, from_epoch=engine.changelog.reach(engine.visible, relation)
         )
         connector = connector or engine.publisher.build(definition)
+        engine.publisher.refuse_shared(connector)
         begin_sink(connector)
         promise = str(getattr(connector, "promise", AT_LEAST_ONCE))
         definition = replace(definition, promise=promise)
