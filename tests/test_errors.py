@@ -67,6 +67,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.StoreUnwritable("/state", "no space left"),
     errors.EpochExists(4),
     errors.DatabaseNotFound("/state"),
+    errors.DatabaseLocked("/state", "process 12 on here"),
     errors.DatabaseClosed("/state"),
     errors.UnknownConnector("kafak", ["kafka"]),
     errors.UnknownOption("files", "paht", ["path"]),

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         CycleDetected,
         DagError,
         DatabaseClosed,
+        DatabaseLocked,
         DatabaseNotFound,
         DataError,
         DependentRefused,
@@ -174,6 +175,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES: dict[str, str] = {
+    "DatabaseLocked": "laminar.errors",
     "AmbiguousColumns": "laminar.errors",
     "BackpressureFull": "laminar.errors",
     "BadOption": "laminar.errors",
@@ -340,6 +342,7 @@ __all__ = [
     "DataError",
     "Database",
     "DatabaseClosed",
+    "DatabaseLocked",
     "DatabaseNotFound",
     "DependentRefused",
     "Diamond",

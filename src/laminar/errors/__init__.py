@@ -67,6 +67,7 @@ from laminar.errors.sql import (
     UnknownSetting,
 )
 from laminar.errors.store import (
+    DatabaseLocked,
     DatabaseNotFound,
     EpochExists,
     EpochNotFound,
@@ -90,6 +91,7 @@ __all__ = [
     "DagError",
     "DataError",
     "DatabaseClosed",
+    "DatabaseLocked",
     "DatabaseNotFound",
     "DependentRefused",
     "DisconnectedNode",

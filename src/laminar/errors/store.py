@@ -156,3 +156,22 @@ class DatabaseNotFound(StoreError):
             f"no database in {path}", hint="name its folder with --state, or create it: laminar run"
         )
         self.path = path
+
+
+class DatabaseLocked(StoreError):
+    """Two writers wanted the same state directory; the first one keeps it.
+
+    The message names its owner. Close that connection or end that process: the lock goes with it,
+    so nothing has to be removed by hand.
+    """
+
+    code: ClassVar[str] = "LMR-6011"
+
+    def __init__(self, path: str, owner: str) -> None:
+        super().__init__(
+            f"another writer has {path}",
+            detail=f"its owner: {owner}",
+            hint="close that connection, or end that process",
+        )
+        self.path = path
+        self.owner = owner
