@@ -1,4 +1,4 @@
-"""Rows pushed from Python, kept until an epoch that read them is committed."""
+"""Rows pushed from Python, kept until no replay of the epoch that read them is possible."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PendingLog:
             return [batch for batch in self._queue(table) if batch.seq > seq]
 
     def drop_through(self, table: str, seq: int) -> None:
-        """Forget the batches up to a number, once the epoch that read them is committed."""
+        """Forget the batches up to a number, once nobody will read them again."""
         with self._lock(table):
             queue = self._queue(table)
             for batch in queue:
