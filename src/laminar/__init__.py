@@ -10,6 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from laminar.checkpoint import (
+        CheckpointProgress,
+        DagCheckpointConfig,
+        DagCheckpointCoordinator,
+        DagCheckpointMetadata,
+        RecoveryConfig,
+        RecoveryMode,
+    )
     from laminar.connectors import (
         ArrowSource,
         ClosingSource,
@@ -73,6 +81,7 @@ if TYPE_CHECKING:
         BadOption,
         BadSetting,
         BadViewOption,
+        CheckpointCorrupt,
         CheckpointTimeout,
         ConnectorError,
         CycleDetected,
@@ -129,6 +138,7 @@ if TYPE_CHECKING:
         SqlSyntaxError,
         StoreError,
         StoreUnwritable,
+        TooManyCheckpoints,
         UnknownColumn,
         UnknownConnector,
         UnknownFunction,
@@ -175,6 +185,14 @@ if TYPE_CHECKING:
     )
 
 _HOMES: dict[str, str] = {
+    "RecoveryMode": "laminar.checkpoint",
+    "RecoveryConfig": "laminar.checkpoint",
+    "DagCheckpointMetadata": "laminar.checkpoint",
+    "DagCheckpointCoordinator": "laminar.checkpoint",
+    "DagCheckpointConfig": "laminar.checkpoint",
+    "CheckpointProgress": "laminar.checkpoint",
+    "TooManyCheckpoints": "laminar.errors",
+    "CheckpointCorrupt": "laminar.errors",
     "DatabaseLocked": "laminar.errors",
     "AmbiguousColumns": "laminar.errors",
     "BackpressureFull": "laminar.errors",
@@ -326,6 +344,8 @@ __all__ = [
     "BarrierType",
     "CascadingWatermarkTracker",
     "CheckpointBarrier",
+    "CheckpointCorrupt",
+    "CheckpointProgress",
     "CheckpointTimeout",
     "ClosingSource",
     "ConnectorError",
@@ -334,6 +354,9 @@ __all__ = [
     "CycleDetected",
     "DagBuilder",
     "DagChannelType",
+    "DagCheckpointConfig",
+    "DagCheckpointCoordinator",
+    "DagCheckpointMetadata",
     "DagEdge",
     "DagError",
     "DagNode",
@@ -398,7 +421,9 @@ __all__ = [
     "OperatorNotFound",
     "PartitionedWatermark",
     "PartitioningStrategy",
+    "RecoveryConfig",
     "RecoveryFailed",
+    "RecoveryMode",
     "RefreshPolicy",
     "RelationExists",
     "Result",
@@ -432,6 +457,7 @@ __all__ = [
     "StoreUnwritable",
     "StreamingDag",
     "TimeSettings",
+    "TooManyCheckpoints",
     "UnknownColumn",
     "UnknownConnector",
     "UnknownFunction",

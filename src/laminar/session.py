@@ -201,6 +201,17 @@ class Database:
         """Call a function after every committed epoch."""
         self._callbacks.append(callback)
 
+    # Durable points
+
+    def checkpoint(self) -> int:
+        """Keep the current epoch as a checkpoint; durable and verified on return.
+
+        Returns:
+            Its number, for `restore`. `laminar_system.checkpoints` says more about it.
+        """
+        self._require_open()
+        return self.engine.checkpoints.now()
+
     # Introspection
 
     def topology(self) -> StreamingDag:

@@ -29,6 +29,7 @@ from laminar.errors.dag import (
     OperatorError,
     RecoveryFailed,
     SchemaMismatch,
+    TooManyCheckpoints,
 )
 from laminar.errors.data import (
     DataError,
@@ -67,6 +68,7 @@ from laminar.errors.sql import (
     UnknownSetting,
 )
 from laminar.errors.store import (
+    CheckpointCorrupt,
     DatabaseLocked,
     DatabaseNotFound,
     EpochExists,
@@ -85,6 +87,7 @@ __all__ = [
     "BadOption",
     "BadSetting",
     "BadViewOption",
+    "CheckpointCorrupt",
     "CheckpointTimeout",
     "ConnectorError",
     "CycleDetected",
@@ -141,6 +144,7 @@ __all__ = [
     "SqlSyntaxError",
     "StoreError",
     "StoreUnwritable",
+    "TooManyCheckpoints",
     "UnknownColumn",
     "UnknownConnector",
     "UnknownFunction",

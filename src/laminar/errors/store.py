@@ -175,3 +175,22 @@ class DatabaseLocked(StoreError):
         )
         self.path = path
         self.owner = owner
+
+
+class CheckpointCorrupt(StoreError):
+    """The description of a checkpoint is damaged, so it cannot be used.
+
+    Restore the folder from a backup, or use another checkpoint; SHOW CHECKPOINTS lists them.
+    """
+
+    code: ClassVar[str] = "LMR-6012"
+
+    def __init__(self, checkpoint_id: int, path: str, reason: str) -> None:
+        super().__init__(
+            f"checkpoint {checkpoint_id} is damaged: {path}",
+            detail=reason,
+            hint="use another checkpoint: SHOW CHECKPOINTS",
+        )
+        self.checkpoint_id = checkpoint_id
+        self.path = path
+        self.reason = reason

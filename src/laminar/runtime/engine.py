@@ -20,6 +20,7 @@ from laminar.model.trace import Manifest, Trace
 from laminar.mv import MvState
 from laminar.runtime import late
 from laminar.runtime.catalog import Catalog
+from laminar.runtime.checkpoints import Checkpoints
 from laminar.runtime.compactor import Compactor
 from laminar.runtime.definitions import (
     LateDefinition,
@@ -85,6 +86,8 @@ class Engine:
         self.pending = PendingLog(root, _committed(self.manifest))
         self.ingest = Ingest(self.room, self.pending, self.sources, self.limits)
         self.prefetch = Prefetch(self.ingest)
+        self.checkpoints = Checkpoints(self)
+        self.pins.append(self.checkpoints.pinned)
         self.compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
         self.upserts = Upserts(self.work, self.store)
         self.epochs = Epochs(self)
@@ -286,6 +289,7 @@ class Engine:
                 return self.epochs.run(self._still_there(logged[0]), logged[0])
             taken = self.ranges_after(self.manifest.offsets)
             if not taken and not self.time.is_due(self.manifest.traces, self.holding.held()):
+                self.checkpoints.idle()
                 return None
             return self.epochs.run(taken)
 
@@ -314,7 +318,8 @@ class Engine:
     def forget_log(self, through: int | None = None) -> None:
         """Let go of logged epochs, and of pushed rows, that no replay will ask for any more."""
         if through is None:
-            through = self.manifest.epoch - self.timeline.retained + 1
+            oldest = self.manifest.epoch - self.timeline.retained + 1
+            through = self.checkpoints.replay_from(oldest)
         ends: dict[str, int] = {}
         for logged in self.wal.forget_through(through):
             for each in logged.ranges:
@@ -358,7 +363,7 @@ class Engine:
     def current_executor(self) -> DagExecutor:
         """Return what runs the DAG as it is defined now."""
         if self.executor is None:
-            self.executor = DagExecutor(self.catalog.dag)
+            self.executor = DagExecutor(self.catalog.dag, on_snapshot=self.checkpoints.report)
         return self.executor
 
     def run_full(self, relation: Recomputed, sql: str, faces: Faces) -> DataFrame:
@@ -433,6 +438,7 @@ class Engine:
                 self.executor.close()
             self.prefetch.close()
             self.compactor.close()
+            self.checkpoints.close()
             for source in self.sources.values():
                 close(source)
             self.publisher.close()

@@ -82,6 +82,7 @@ class Epochs:
         except Exception:
             if engine.manifest.epoch < logged.epoch:
                 engine.wal.withdraw(logged.epoch)
+                engine.checkpoints.withdrawn(logged.epoch)
             raise
 
     def _log(self, epoch: int, taken: list[Range]) -> LoggedEpoch:
@@ -194,6 +195,7 @@ class Epochs:
             with suppress(Exception):
                 each.flight.wait()
         self._engine.wal.withdraw(aloft[0].epoch)
+        self._engine.checkpoints.withdrawn(aloft[0].epoch)
         for each in aloft:
             discard(self._engine.root, each.made - each.read)
             self._forget(each.read)
@@ -262,7 +264,9 @@ class Epochs:
             if aloft.ingested[each.table].delta
         }
         in_motion = engine.time.in_motion(aloft.turn, engine.manifest.traces)
-        aloft.flight = engine.current_executor().launch(aloft.task, changed, in_motion)
+        barrier = engine.checkpoints.enter(aloft.epoch)
+        executor = engine.current_executor()
+        aloft.flight = executor.launch(aloft.task, changed, in_motion, barrier)
 
     def _commit(self, aloft: Aloft, traces: dict[str, Trace]) -> EpochReport:
         """Make an epoch true whose nodes have all run, and let the sinks have it."""
@@ -285,6 +289,7 @@ class Epochs:
         report = EpochReport(epoch, aloft.rows_in, duration, aloft.task.reports, counts)
         with engine.time.kept(clocks, engine.holding.held()):
             engine.commit(epoch, traces, offsets, report.to_json(aloft.started_at))
+        engine.checkpoints.committed()
         engine.forget_log()
         self._publish(epoch, aloft.faces)
         if engine.settings.is_on("compaction"):

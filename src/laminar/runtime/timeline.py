@@ -56,6 +56,10 @@ class Timeline:
         self.manifest = manifest
         discard(self._root, self._store.prune(self.retained, self.pinned))
 
+    def get(self, epoch: int) -> Manifest:
+        """Return an epoch in its last revision, whatever was defined then."""
+        return self._store.get(epoch)
+
     def kept(self) -> list[Manifest]:
         """Return all epochs that can be read, oldest first."""
         older = [self._store.get(each) for each in self._store.epochs() if each < self.epoch]
