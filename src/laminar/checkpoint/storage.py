@@ -125,7 +125,7 @@ class CheckpointStorage:
         try:
             with files.unwritable(own):
                 files.make_dir(own)
-            files.failpoint("checkpoint.before_files")
+                files.failpoint("checkpoint.before_files")
             self._keep(new, pool, copies=config.copies)
             files.failpoint("checkpoint.after_files")
             bad = faults(new, lambda n: self.folder / pool / n, self._parallelism)

@@ -19,7 +19,7 @@ from laminar.checkpoint import (
 )
 from laminar.checkpoint.storage import SegmentGone
 from laminar.dag.barrier import BarrierType, CheckpointBarrier
-from laminar.errors import LaminarError, SegmentMissing
+from laminar.errors import SegmentMissing
 from laminar.model.ids import NodeId
 from laminar.model.trace import Manifest
 from laminar.runtime.operators import snapshot
@@ -198,7 +198,7 @@ class Checkpoints:
             with self._guard:
                 self.complete = self.storage.complete()
             return done
-        except LaminarError as error:
+        except Exception as error:
             self._fail(draft.checkpoint_id, draft.epoch, draft.trigger, error)
             raise
         finally:
@@ -285,7 +285,7 @@ class Checkpoints:
                 if error.checkpoint_id in ids:
                     ids.remove(error.checkpoint_id)
 
-    def _fail(self, checkpoint_id: int, epoch: int, trigger: str, error: LaminarError) -> None:
+    def _fail(self, checkpoint_id: int, epoch: int, trigger: str, error: Exception) -> None:
         at = datetime.now(UTC).isoformat()
         with self._guard:
             failed = FailedCheckpoint(checkpoint_id, epoch, trigger, at, str(error))
