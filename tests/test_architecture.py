@@ -22,16 +22,16 @@ RANK = {
     "sql": 3,
     "plan": 4,
     "delta": 5,
-    "checkpoint": 6,
     "bridge": 6,
     "connectors": 6,
     "store": 6,
-    "runtime": 7,
-    "result": 8,
-    "session": 9,
-    "testing": 10,
-    "cli": 10,
-    "console": 10,
+    "checkpoint": 7,
+    "runtime": 8,
+    "result": 9,
+    "session": 10,
+    "testing": 11,
+    "cli": 11,
+    "console": 11,
 }
 """A part may import itself and parts of lower rank; parts of equal rank do not know each other."""
 

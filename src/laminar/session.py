@@ -33,7 +33,7 @@ from laminar.runtime.subscribing import Subscription, subscribe
 from laminar.runtime.time_settings import TimeSettings
 from laminar.sql import Query, parse_script, parse_statement
 from laminar.sql.time_travel import Past
-from laminar.store import SegmentStore
+from laminar.store import SegmentStore, StateLock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,9 +73,17 @@ class Database:
         master: str | None = None,
         settings: TimeSettings | None = None,
     ) -> None:
-        session = spark if spark is not None else start_spark(master)
         self._temporary = path is None
         self.path = _folder(path)
+        # Before Spark starts, which takes seconds: a second writer hears at once.
+        self._lock = StateLock(self.path)
+        try:
+            self._open(spark if spark is not None else start_spark(master), settings)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, session: SparkSession, settings: TimeSettings | None) -> None:
         self.engine = Engine(self.path, session, settings)
         self._reading = own_session(session, 2)
         self._reader = Reader(self.engine, self._reading, SegmentStore(self.path, self._reading))
@@ -239,6 +247,17 @@ class Database:
         made = Changes(Result(told.frame, epoch, again=lambda: (told.again().frame, epoch)))
         return made if told.is_large or len(made) else None
 
+    # Durable points
+
+    def checkpoint(self) -> int:
+        """Keep the current epoch as a checkpoint; durable and verified on return.
+
+        Returns:
+            Its number, for `restore`. `laminar_system.checkpoints` says more about it.
+        """
+        self._require_open()
+        return self.engine.checkpoints.now()
+
     # Introspection
 
     def topology(self) -> StreamingDag:
@@ -262,7 +281,10 @@ class Database:
         if self._closed:
             return
         self._closed = True
-        self.engine.close()
+        try:
+            self.engine.close()
+        finally:
+            self._lock.release()
         if self._temporary:
             shutil.rmtree(self.path, ignore_errors=True)
 

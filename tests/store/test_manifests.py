@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from laminar.errors.store import (
 )
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.store import ManifestStore
-from laminar.store import manifests as module
+from laminar.store.sealed import seal
 
 
 def manifest(epoch: int, *names: str) -> Manifest:
@@ -96,17 +95,15 @@ def test_a_manifest_under_another_name_is_corrupt(store: ManifestStore, tmp_path
 
 
 def test_an_intact_manifest_without_sense_is_corrupt(tmp_path: Path) -> None:
-    body = json.dumps({"format_version": 1, "epoch": 1}).encode()
     path_of(tmp_path, 1).parent.mkdir()
-    path_of(tmp_path, 1).write_bytes(body + b"\n" + module._checksum(body) + b"\n")
+    path_of(tmp_path, 1).write_bytes(seal({"format_version": 1, "epoch": 1}))
     with pytest.raises(ManifestCorrupt, match="cannot be understood"):
         ManifestStore(tmp_path).latest()
 
 
 def test_a_manifest_from_the_future_is_refused(tmp_path: Path) -> None:
-    body = json.dumps({"format_version": 2}).encode()
     path_of(tmp_path, 1).parent.mkdir()
-    path_of(tmp_path, 1).write_bytes(body + b"\n" + module._checksum(body) + b"\n")
+    path_of(tmp_path, 1).write_bytes(seal({"format_version": 2}))
     with pytest.raises(UnsupportedFormat):
         ManifestStore(tmp_path).latest()
 

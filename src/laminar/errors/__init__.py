@@ -29,6 +29,7 @@ from laminar.errors.dag import (
     OperatorError,
     RecoveryFailed,
     SchemaMismatch,
+    TooManyCheckpoints,
 )
 from laminar.errors.data import (
     DataError,
@@ -67,7 +68,9 @@ from laminar.errors.sql import (
     UnknownSetting,
 )
 from laminar.errors.store import (
+    CheckpointCorrupt,
     CursorCorrupt,
+    DatabaseLocked,
     DatabaseNotFound,
     EpochExists,
     EpochNotFound,
@@ -88,6 +91,7 @@ __all__ = [
     "BadOption",
     "BadSetting",
     "BadViewOption",
+    "CheckpointCorrupt",
     "CheckpointTimeout",
     "ConnectorError",
     "CursorCorrupt",
@@ -95,6 +99,7 @@ __all__ = [
     "DagError",
     "DataError",
     "DatabaseClosed",
+    "DatabaseLocked",
     "DatabaseNotFound",
     "DependentRefused",
     "DisconnectedNode",
@@ -147,6 +152,7 @@ __all__ = [
     "StoreError",
     "StoreUnwritable",
     "SubscriptionEnded",
+    "TooManyCheckpoints",
     "UnknownColumn",
     "UnknownConnector",
     "UnknownFunction",

@@ -235,6 +235,24 @@ class CheckpointTimeout(DagError):
         self.elapsed = elapsed
 
 
+class TooManyCheckpoints(DagError):
+    """A checkpoint was asked for while as many as allowed were under way.
+
+    Wait for one of them, or allow more with `laminar.checkpoint_max_concurrent`.
+    """
+
+    code: ClassVar[str] = "LMR-1019"
+
+    def __init__(self, limit: int, active: Sequence[int]) -> None:
+        super().__init__(
+            f"too many checkpoints: {len(active)} are under way, the limit is {limit}",
+            detail=f"under way: {', '.join(map(str, active))}",
+            hint="wait, or raise laminar.checkpoint_max_concurrent",
+        )
+        self.limit = limit
+        self.active: tuple[int, ...] = tuple(active)
+
+
 class NoCheckpointFound(DagError):
     """Recovery was asked for, but there is no complete checkpoint to recover from.
 

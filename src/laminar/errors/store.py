@@ -230,3 +230,41 @@ class ReadTooLate(StoreError):
             hint="run the query again, or keep more epochs: SET laminar.retained_epochs = n",
         )
         self.epoch = epoch
+
+
+class DatabaseLocked(StoreError):
+    """Two writers wanted the same state directory; the first one keeps it.
+
+    The message names its owner. Close that connection or end that process: the lock goes with it,
+    so nothing has to be removed by hand.
+    """
+
+    code: ClassVar[str] = "LMR-6011"
+
+    def __init__(self, path: str, owner: str) -> None:
+        super().__init__(
+            f"another writer has {path}",
+            detail=f"its owner: {owner}",
+            hint="close that connection, or end that process",
+        )
+        self.path = path
+        self.owner = owner
+
+
+class CheckpointCorrupt(StoreError):
+    """The description of a checkpoint is damaged, so it cannot be used.
+
+    Restore the folder from a backup, or use another checkpoint; SHOW CHECKPOINTS lists them.
+    """
+
+    code: ClassVar[str] = "LMR-6012"
+
+    def __init__(self, checkpoint_id: int, path: str, reason: str) -> None:
+        super().__init__(
+            f"checkpoint {checkpoint_id} is damaged: {path}",
+            detail=reason,
+            hint="use another checkpoint: SHOW CHECKPOINTS",
+        )
+        self.checkpoint_id = checkpoint_id
+        self.path = path
+        self.reason = reason

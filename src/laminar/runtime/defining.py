@@ -106,6 +106,9 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
         }
         offsets = {k: v for k, v in engine.manifest.offsets.items() if k not in dropped}
         engine.commit(engine.manifest.epoch, traces, offsets)
+        # Ranges of a table that is gone must not be read from another one of its name.
+        engine.wal.withdraw(engine.manifest.epoch + 1)
+        engine.forget_log(engine.manifest.epoch)
         engine.pending.keep_only(engine.tables())
         engine.publisher.forget_cursors()
         return dropped

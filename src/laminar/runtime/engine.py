@@ -21,6 +21,7 @@ from laminar.mv import MvState
 from laminar.runtime import late
 from laminar.runtime.catalog import Catalog
 from laminar.runtime.changelog import DagChangelogPropagator
+from laminar.runtime.checkpoints import Checkpoints
 from laminar.runtime.compactor import Compactor
 from laminar.runtime.definitions import (
     LateDefinition,
@@ -35,7 +36,7 @@ from laminar.runtime.executor import DagExecutor, named_error
 from laminar.runtime.faces import Faces, moments_of
 from laminar.runtime.filling import Filler
 from laminar.runtime.holding import Holding
-from laminar.runtime.ingest import Ingest, Prefetch, Range, pending_ranges
+from laminar.runtime.ingest import Ingest, Prefetch, pending_ranges
 from laminar.runtime.keys import Upserts
 from laminar.runtime.late import LATE_ROWS
 from laminar.runtime.operators import snapshots
@@ -50,7 +51,7 @@ from laminar.runtime.time_settings import TimeSettings
 from laminar.runtime.timeline import Timeline
 from laminar.runtime.typer import SparkTyper
 from laminar.runtime.visible import Visible
-from laminar.store import PendingLog, SegmentStore
+from laminar.store import EpochLog, LoggedEpoch, PendingLog, Range, SegmentStore
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -87,9 +88,12 @@ class Engine:
         """Each says which past epochs somebody still needs, as an epoch is committed."""
         self.settings = Settings(self.manifest.state.get("settings"))
         self.holding = Holding(self)
+        self.wal = EpochLog(root)
         self.pending = PendingLog(root, _committed(self.manifest))
         self.ingest = Ingest(self.room, self.pending, self.sources, self.limits)
         self.prefetch = Prefetch(self.ingest)
+        self.checkpoints = Checkpoints(self)
+        self.pins.append(self.checkpoints.pinned)
         self.compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
         self.upserts = Upserts(self.work, self.store)
         self.epochs = Epochs(self)
@@ -291,8 +295,11 @@ class Engine:
         with self._lock:
             self.require_attached()
             self.publisher.catch_up()
+            if logged := self.wal.open_after(self.manifest.epoch):
+                return self.epochs.run(self._still_there(logged[0]), logged[0])
             taken = self.ranges_after(self.manifest.offsets)
             if not taken and not self.time.is_due(self.manifest.traces, self.holding.held()):
+                self.checkpoints.idle()
                 return None
             return self.epochs.run(taken)
 
@@ -302,7 +309,7 @@ class Engine:
         Epochs overlap where that cannot be seen from outside, see `Epochs.can_overlap`.
         """
         with self._lock:
-            if not self.epochs.can_overlap():
+            if not self.epochs.can_overlap() or self.wal.open_after(self.manifest.epoch):
                 report = self.step()
                 if report is not None:
                     notify(report)
@@ -314,6 +321,22 @@ class Engine:
     def ranges_after(self, offsets: Mapping[str, Any]) -> list[Range]:
         """Return what there is to take after these offsets."""
         return pending_ranges(self.tables(), self.sources, offsets, self.pending, self.prefetch)
+
+    def _still_there(self, logged: LoggedEpoch) -> list[Range]:
+        return [each for each in logged.ranges if each.table in self.catalog.definitions]
+
+    def forget_log(self, through: int | None = None) -> None:
+        """Let go of logged epochs, and of pushed rows, that no replay will ask for any more."""
+        if through is None:
+            oldest = self.manifest.epoch - self.timeline.retained + 1
+            through = self.checkpoints.replay_from(oldest)
+        ends: dict[str, int] = {}
+        for logged in self.wal.forget_through(through):
+            for each in logged.ranges:
+                if each.table not in self.sources and isinstance(each.end, int):
+                    ends[each.table] = max(each.end, ends.get(each.table, 0))
+        for table, end in ends.items():
+            self.pending.drop_through(table, end)
 
     def room(self, epoch: int) -> Room:
         """Return where an epoch works; two in a row never meet."""
@@ -350,7 +373,7 @@ class Engine:
     def current_executor(self) -> DagExecutor:
         """Return what runs the DAG as it is defined now."""
         if self.executor is None:
-            self.executor = DagExecutor(self.catalog.dag)
+            self.executor = DagExecutor(self.catalog.dag, on_snapshot=self.checkpoints.report)
         return self.executor
 
     def run_full(self, relation: Recomputed, sql: str, faces: Faces) -> DataFrame:
@@ -426,9 +449,11 @@ class Engine:
                 self.executor.close()
             self.prefetch.close()
             self.compactor.close()
+            self.checkpoints.close()
             for source in self.sources.values():
                 close(source)
             self.publisher.close()
+            self.wal.close()
 
 
 _FULL_LOCK = threading.Lock()

@@ -18,14 +18,13 @@ from laminar.runtime.epoch_task import EpochTask
 from laminar.runtime.faces import Faces, Moment, moments_of
 from laminar.runtime.flight import Delta, Flight
 from laminar.runtime.future import as_late
-from laminar.runtime.ingest import Range
 from laminar.runtime.maintain import Maintainer
 from laminar.runtime.operators import restore
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import suit
 from laminar.runtime.watermarks import Turn
-from laminar.store import discard
+from laminar.store import LoggedEpoch, Range, discard
 
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
@@ -68,12 +67,32 @@ class Epochs:
         self._engine = engine
         self._sizes: dict[str, int] = {}  # partial rows that each aggregate made last
 
-    def run(self, taken: list[Range]) -> EpochReport:
-        """Run one epoch over these ranges and commit it."""
+    def run(self, taken: list[Range], logged: LoggedEpoch | None = None) -> EpochReport:
+        """Run one epoch over these ranges and commit it.
+
+        Which ranges they are is durable before the work starts, or was `logged` before a crash.
+        """
+        engine = self._engine
+        logged = logged or self._log(engine.manifest.epoch + 1, taken)
+        engine.time.watermarks.hear(logged.said)
+        try:
+            return self._run(taken, logged)
+        except Exception:
+            if engine.manifest.epoch < logged.epoch:
+                engine.wal.withdraw(logged.epoch)
+                engine.checkpoints.withdrawn(logged.epoch)
+            raise
+
+    def _log(self, epoch: int, taken: list[Range]) -> LoggedEpoch:
+        engine = self._engine
+        said = engine.time.watermarks.said
+        return engine.wal.begin(epoch, taken, engine.limits.clock(), said)
+
+    def _run(self, taken: list[Range], logged: LoggedEpoch) -> EpochReport:
         engine = self._engine
         traces = engine.compactor.adopt(engine.manifest.traces)
         moments = moments_of(engine.catalog.relations, traces)
-        aloft = self._take(taken, moments, engine.manifest.epoch + 1)
+        aloft = self._take(taken, moments, logged)
         held = sum(trace.rows for trace in traces.values())
         self._suit(aloft, held)
         try:
@@ -159,7 +178,7 @@ class Epochs:
                 for name, each in earlier.faces.moments.items()
             }
         last = engine.manifest.epoch if earlier is None else earlier.epoch
-        aloft = self._take(taken, moments, last + 1)
+        aloft = self._take(taken, moments, self._log(last + 1, taken))
         aloft.traces = traces
         self._suit(aloft, sum(each.rows for m in moments.values() for each in m.before))
         self._equip(aloft, careful=False)
@@ -173,6 +192,8 @@ class Epochs:
         for each in aloft:
             with suppress(Exception):
                 each.flight.wait()
+        self._engine.wal.withdraw(aloft[0].epoch)
+        self._engine.checkpoints.withdrawn(aloft[0].epoch)
         for each in aloft:
             discard(self._engine.root, each.made - each.read)
             self._forget(each.read)
@@ -183,11 +204,12 @@ class Epochs:
         discard(engine.root, files)
         engine.prefetch.forget()
 
-    def _take(self, taken: list[Range], moments: dict[str, Moment], epoch: int) -> Aloft:
+    def _take(self, taken: list[Range], moments: dict[str, Moment], logged: LoggedEpoch) -> Aloft:
         """Read what an epoch takes, and move the watermarks by it."""
         started, started_at = time.perf_counter(), datetime.now(UTC)
-        rows, ahead, largest = self._ingest(taken, moments, epoch)
-        turn = self._engine.time.begin(largest)
+        epoch, now_ms = logged.epoch, logged.now_ms
+        rows, ahead, largest = self._ingest(taken, moments, epoch, now_ms)
+        turn = self._engine.time.begin(largest, now_ms)
         return Aloft(epoch, taken, rows, ahead, moments, turn, started_at, started)
 
     def _suit(self, aloft: Aloft, held: int) -> None:
@@ -240,7 +262,9 @@ class Epochs:
             if aloft.ingested[each.table].delta
         }
         in_motion = engine.time.in_motion(aloft.turn, engine.manifest.traces)
-        aloft.flight = engine.current_executor().launch(aloft.task, changed, in_motion)
+        barrier = engine.checkpoints.enter(aloft.epoch)
+        executor = engine.current_executor()
+        aloft.flight = executor.launch(aloft.task, changed, in_motion, barrier)
 
     def _commit(self, aloft: Aloft, traces: dict[str, Trace]) -> EpochReport:
         """Make an epoch true whose nodes have all run, and let the sinks have it."""
@@ -263,9 +287,8 @@ class Epochs:
         report = EpochReport(epoch, aloft.rows_in, duration, aloft.task.reports, counts)
         with engine.time.kept(clocks, engine.holding.held()):
             engine.commit(epoch, traces, offsets, report.to_json(aloft.started_at))
-        for each in aloft.taken:
-            if each.table not in engine.sources:
-                engine.pending.drop_through(each.table, each.end)
+        engine.checkpoints.committed()
+        engine.forget_log()
         engine.publisher.publish(epoch, aloft.faces)
         if engine.settings.is_on("compaction"):
             useless = engine.time.useless()
@@ -274,7 +297,7 @@ class Epochs:
         return replace(report, duration_ms=_since(aloft.started))
 
     def _ingest(
-        self, taken: list[Range], moments: dict[str, Moment], epoch: int
+        self, taken: list[Range], moments: dict[str, Moment], epoch: int, now_ms: int
     ) -> tuple[int, list[late.LateBatch], dict[str, Mapping[str, int]]]:
         """Read all ranges.
 
@@ -288,7 +311,8 @@ class Epochs:
         largest: dict[str, Mapping[str, int]] = {}
         for each in taken:
             table = tables[each.table]
-            done = engine.prefetch.take(each, epoch) or engine.ingest.read(each, table, epoch)
+            done = engine.prefetch.take(each, epoch)
+            done = done or engine.ingest.read(each, table, epoch, now_ms)
             segment = done.segment
             if segment is not None:
                 rows += segment.rows

@@ -96,9 +96,8 @@ class EventTime:
         shown = periodic_due(relations, traces, self.clocks.emitted_at, now_ms)
         return shown | aging_due(relations, traces, self.clocks.aged_to, now_ms)
 
-    def begin(self, largest: Mapping[str, Mapping[str, int]]) -> Turn:
+    def begin(self, largest: Mapping[str, Mapping[str, int]], now: int) -> Turn:
         """Move the watermarks by what was read: table -> part -> largest event time."""
-        now = self._settings.clock()
         return replace(
             self.watermarks.move(largest, now),
             due=turns(self._defined().relations, self.clocks.emitted_at, now),

@@ -18,19 +18,10 @@ from laminar.runtime.future import split
 from laminar.runtime.partitions import WHOLE, largest, largest_of_files, without
 from laminar.runtime.rooms import Room
 from laminar.runtime.time_settings import TimeSettings
-from laminar.store import PendingLog, discard
+from laminar.store import PendingLog, Range, discard
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """What an epoch takes from one table: rows after `start`, up to and including `end`."""
-
-    table: str
-    start: Any
-    end: Any
 
 
 def pending_ranges(
@@ -88,29 +79,37 @@ class Ingest:
         self._sources = sources
         self._settings = settings
 
-    def read(self, taken: Range, definition: TableDefinition, epoch: int) -> Taken:
+    def read(self, taken: Range, definition: TableDefinition, epoch: int, now_ms: int) -> Taken:
         """Store the rows of a range as a delta."""
+        limit = (now_ms + self._settings.future_ms) * 1000
         if taken.table in self._sources:
-            return self._from_source(taken, definition, epoch)
+            return self._from_source(taken, definition, epoch, limit)
         batches = self._pending.after(taken.table, taken.start)
         tables = [
             numbered(pq.read_table(each.path), each.seq)
             for each in batches
             if each.seq <= taken.end
         ]
-        return self._write(definition, epoch, _concat(tables), is_live=True)
+        return self._write(definition, epoch, _concat(tables), limit)
+
+    def now(self) -> int:
+        """Return the wall clock, in milliseconds."""
+        return self._settings.clock()
 
     def prepare(self, definition: TableDefinition, segment: Segment, epoch: int) -> None:
         """Let the epoch's store get ready to read what was just written."""
         self._room(epoch).store.prepare(definition.shape.numbered, segment)
 
-    def _from_source(self, taken: Range, definition: TableDefinition, epoch: int) -> Taken:
+    def _from_source(
+        self, taken: Range, definition: TableDefinition, epoch: int, limit: int
+    ) -> Taken:
         source = self._sources[taken.table]
         spark, store = self._room(epoch).session, self._room(epoch).store
         is_live = isinstance(source, LiveSource) and source.live
         table = read_arrow(source, taken.start, taken.end)
         if table is not None:
-            return self._write(definition, epoch, numbered(table, epoch), is_live=is_live)
+            rows = numbered(table, epoch)
+            return self._write(definition, epoch, rows, limit if is_live else None)
         try:
             frame = source.read(spark, taken.start, taken.end)
             frame = numbered_frame(frame, epoch)
@@ -120,16 +119,16 @@ class Ingest:
                 source, definition.name, spark, taken.start, taken.end, error
             ) from error
         if is_live:
-            return self._without_future(segment, definition, epoch)
+            return self._without_future(segment, definition, epoch, limit)
         return Taken(segment, None, _largest(store.root, segment, definition))
 
     def _write(
-        self, definition: TableDefinition, epoch: int, table: pa.Table, *, is_live: bool
+        self, definition: TableDefinition, epoch: int, table: pa.Table, limit: int | None
     ) -> Taken:
         ahead, marks = None, {}
         if definition.event_time is not None:
-            if is_live:
-                table, ahead = split(table, definition.event_time, self._limit())
+            if limit is not None:
+                table, ahead = split(table, definition.event_time, limit)
             marks = largest(table, definition.event_time)
         rows = without(table)
         segment = self._room(epoch).store.write_arrow(
@@ -138,20 +137,17 @@ class Ingest:
         return Taken(segment, ahead, marks)
 
     def _without_future(
-        self, segment: Segment | None, definition: TableDefinition, epoch: int
+        self, segment: Segment | None, definition: TableDefinition, epoch: int, limit: int
     ) -> Taken:
         """Write a segment again if it knows of rows in the future, which is rare."""
         root, time = self._room(epoch).store.root, definition.event_time
-        if segment is None or time is None or segment.spans.get(time, (0, 0))[1] <= self._limit():
+        if segment is None or time is None or segment.spans.get(time, (0, 0))[1] <= limit:
             return Taken(segment, None, _largest(root, segment, definition))
         paths = [root / name for name in segment.files]
         rows = _concat([pq.read_table(path, coerce_int96_timestamp_unit="us") for path in paths])
-        taken = self._write(definition, epoch, rows, is_live=True)
+        taken = self._write(definition, epoch, rows, limit)
         discard(root, segment.files)
         return taken
-
-    def _limit(self) -> int:
-        return (self._settings.clock() + self._settings.future_ms) * 1000
 
 
 def _largest(root: Path, segment: Segment | None, definition: TableDefinition) -> Mapping[str, int]:
@@ -194,7 +190,7 @@ class Prefetch:
             if end is None:
                 return None
             taken = Range(definition.name, start, end)
-            done = self._ingest.read(taken, definition, epoch)
+            done = self._ingest.read(taken, definition, epoch, self._ingest.now())
             if done.segment is not None:
                 self._ingest.prepare(definition, done.segment, epoch)
             return taken, done

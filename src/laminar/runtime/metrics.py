@@ -20,6 +20,24 @@ class NodeMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointMetrics:
+    """The checkpoints of a database."""
+
+    completed: int
+    """Complete ones that are kept."""
+    failed: int
+    """Those given up since the database was opened."""
+    under_way: int
+    last_id: int | None
+    last_epoch: int | None
+    last_ms: float
+    """From the trigger until it was durable."""
+    last_bytes: int
+    last_new_bytes: int
+    """Of the last one, what the one before did not have."""
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """The whole engine."""
 
@@ -32,6 +50,7 @@ class Metrics:
     stored_bytes: int
     late_rows: Mapping[str, int]
     """View or table -> rows that were too late, or too far in the future, for it."""
+    checkpoints: CheckpointMetrics
 
 
 def collect_metrics(engine: Engine) -> Metrics:
@@ -55,4 +74,20 @@ def collect_metrics(engine: Engine) -> Metrics:
         stored_rows=sum(trace.rows for trace in traces),
         stored_bytes=sum(trace.bytes for trace in traces),
         late_rows=dict(engine.late_counts),
+        checkpoints=_checkpoints(engine),
+    )
+
+
+def _checkpoints(engine: Engine) -> CheckpointMetrics:
+    found = engine.checkpoints
+    last = found.complete[-1] if found.complete else None
+    return CheckpointMetrics(
+        completed=len(found.complete),
+        failed=len(found.failed),
+        under_way=len(found.under_way),
+        last_id=last.checkpoint_id if last else None,
+        last_epoch=last.epoch if last else None,
+        last_ms=last.duration * 1000 if last else 0.0,
+        last_bytes=last.bytes if last else 0,
+        last_new_bytes=last.new_bytes if last else 0,
     )

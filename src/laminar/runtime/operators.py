@@ -116,6 +116,11 @@ def signed_rows(face: str, names: tuple[str, ...], state: State, sign: int) -> s
     return bag(rows, names, positive=True)
 
 
+def snapshot(operator: Any) -> bytes:
+    """Return the state of an operator; nothing if it has none."""
+    return operator.snapshot() if isinstance(operator, StatefulOperator) else b""
+
+
 def snapshots(operators: Mapping[str, Any]) -> dict[str, str]:
     """Return the state of every stateful operator, as a manifest can carry it."""
     return {

@@ -68,6 +68,18 @@ SETTINGS: dict[str, Setting] = {
         Setting("late_rows_kept", "10000", "late rows that are kept for looking at", least=1),
         Setting("aging_rows", "100000", "rows that may leave a view in one epoch because time has"
                 " passed", least=1),
+        Setting("checkpoint_interval_ms", "30000", "time between checkpoints; 0 takes them only"
+                " when asked", least=0),
+        Setting("checkpoint_retained", "3", "checkpoints that are kept", least=1),
+        Setting("checkpoint_incremental", "on", "keep only segments that the checkpoint before does"
+                " not have", words=_ON_OFF),
+        Setting("checkpoint_copies", "off", "copy segments into checkpoints instead of linking"
+                " them", words=_ON_OFF),
+        Setting("checkpoint_barrier", "aligned", "how nodes with several inputs meet a barrier",
+                words=("aligned", "unaligned")),
+        Setting("checkpoint_timeout_ms", "60000", "after this a checkpoint that a node has not"
+                " reported to is given up", least=1),
+        Setting("checkpoint_max_concurrent", "2", "checkpoints that may be under way", least=1),
         Setting("collect_limit_rows", "500000", "up to so many rows a delta travels through the"
                 " driver instead of a write job", least=0),
     )

@@ -52,7 +52,7 @@ class Showing:
                 rows = [(each.name, each.relation, each.connector, each.promise) for each in sinks]
                 return self._listing(["name", "relation", "connector", "promise"], rows)
             case s.ShowKind.CHECKPOINTS:
-                return self._checkpoints()
+                return self.checkpoints()
             case s.ShowKind.DEPENDENCIES:
                 return self._dependencies(statement.name or "")
             case s.ShowKind.CREATE:
@@ -73,11 +73,14 @@ class Showing:
         ]
         return self._listing(["name", "connector"], rows)
 
-    def _checkpoints(self) -> Any:
+    def checkpoints(self, only: int | None = None) -> Any:
+        """List all checkpoints, or one of them."""
         table = TABLES["checkpoints"]
         names = [name for name, _ in table.columns]
         rows = table.rows(self._engine, self._engine.visible)
-        return self._listing(names, [tuple(map(str, row)) for row in rows])
+        shown = [row for row in rows if only is None or row[0] == only]
+        texts = [tuple("" if each is None else str(each) for each in row) for row in shown]
+        return self._listing(names, texts)
 
     def _dependencies(self, name: str) -> Any:
         sink = find_sink(self._engine, name)

@@ -1,4 +1,4 @@
-"""Runs statements: each kind has one method, and what has none is refused by name."""
+"""Runs statements: each kind has one method."""
 
 from __future__ import annotations
 
@@ -43,12 +43,6 @@ _MODES = {
     s.EmitKind.PERIODICALLY: Mode.PERIODIC,
 }
 
-_NOT_YET: dict[type[s.Statement], str] = {
-    s.Checkpoint: "CHECKPOINT",
-    s.Restore: "RESTORE",
-}
-"""Statements that can be written but not run."""
-
 _OWN_SIGNS = "#!.`"
 _OWN_ENDS = tuple(f"__{version.value}" for version in Version)
 
@@ -89,16 +83,15 @@ class Statements:
             s.Resume: lambda each: engine.holding.resume(self._view(each.name)),
             s.Refresh: self._refresh,
             s.SetOption: lambda each: self._set(engine.settings.with_value(each.name, each.value)),
+            s.Checkpoint: self._checkpoint,
+            s.Restore: self._restore,
             s.ResetOption: lambda each: self._set(engine.settings.without(each.name)),
         }
 
     def run(self, statement: s.Statement) -> Any:
         """Run one statement; an error says where in the script it belongs."""
         try:
-            runner = self._runners.get(type(statement))
-            if runner is None:
-                raise NotSupported(_NOT_YET[type(statement)])
-            return runner(statement)
+            return self._runners[type(statement)](statement)
         except ABOUT_A_STATEMENT as error:
             raise placed(error, statement) from error.__cause__
 
@@ -234,6 +227,13 @@ class Statements:
     def _set(self, settings: Any) -> None:
         if settings.given != self._engine.settings.given:
             self._engine.change_settings(settings)
+
+    def _checkpoint(self, _statement: s.Checkpoint) -> Any:
+        made = self._engine.checkpoints.now()
+        return self._showing.checkpoints(made)
+
+    def _restore(self, _statement: s.Restore) -> Any:
+        raise NotSupported("RESTORE")
 
     def _explain(self, statement: s.Explain) -> Any:
         match statement.target:

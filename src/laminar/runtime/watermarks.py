@@ -106,6 +106,12 @@ class Watermarks:
             raise NoWatermark(name)
         self.said[name] = max(watermark, self.said.get(name, watermark))
 
+    def hear(self, said: Mapping[str, int]) -> None:
+        """Note again what was said before an epoch that is replayed."""
+        for name, mark in said.items():
+            if self._event_time(name) is not None:
+                self.advance(name, mark)
+
     def end(self, name: str) -> None:
         """Note that a source has no more rows."""
         self.advance(name, END_OF_TIME)

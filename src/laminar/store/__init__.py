@@ -2,20 +2,28 @@
 
 - `<root>/data/<relation>/<epoch>-<unique>.parquet`: immutable; means nothing until it is named.
 - `<root>/manifests/<epoch>.json`: names every file of its epoch; its appearance is the commit.
-- `<root>/pending/<table>/<seq>.parquet`: pushed rows that no committed epoch has read yet.
+- `<root>/wal/epochs.log`: which ranges an epoch takes, known before it runs.
+- `<root>/pending/<table>/<seq>.parquet`: pushed rows, until no replay of an epoch needs them.
+- `<root>/lock`: held by the one writer.
 """
 
 from laminar.store.compaction import compact, plan
+from laminar.store.lock import StateLock
 from laminar.store.manifests import ManifestStore
 from laminar.store.pending import PendingBatch, PendingLog
 from laminar.store.retention import discard, garbage, sweep
 from laminar.store.segments import SegmentStore
+from laminar.store.wal import EpochLog, LoggedEpoch, Range
 
 __all__ = [
+    "EpochLog",
+    "LoggedEpoch",
     "ManifestStore",
     "PendingBatch",
     "PendingLog",
+    "Range",
     "SegmentStore",
+    "StateLock",
     "compact",
     "discard",
     "garbage",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import threading
 from collections import Counter
@@ -13,6 +11,7 @@ from pathlib import Path
 from laminar.errors.store import EpochExists, EpochNotFound, ManifestCorrupt
 from laminar.model.trace import Manifest
 from laminar.store import files
+from laminar.store.sealed import Unsealed, seal, unseal
 
 MANIFESTS = "manifests"
 """The folder of all manifests under the store's root."""
@@ -41,7 +40,7 @@ class ManifestStore:
         with self._lock:
             try:
                 path = self._path((manifest.epoch, manifest.revision))
-                files.write_atomic(path, _encode(manifest), point="manifest")
+                files.write_atomic(path, seal(manifest.to_json()), point="manifest")
             except FileExistsError as error:
                 raise EpochExists(manifest.epoch) from error
             if self._named is not None:
@@ -73,6 +72,25 @@ class ManifestStore:
     def epochs(self) -> tuple[int, ...]:
         """Return the epochs that are kept, oldest first."""
         return tuple(dict.fromkeys(epoch for epoch, _ in self._versions()))
+
+    def readable(self) -> tuple[list[Manifest], dict[Path, ManifestCorrupt]]:
+        """Return the versions that can be read, oldest first, and what is wrong with the others."""
+        found: list[Manifest] = []
+        damaged: dict[Path, ManifestCorrupt] = {}
+        for version in self._versions():
+            try:
+                found.append(self._read(version))
+            except ManifestCorrupt as error:
+                damaged[self._path(version)] = error
+        return found, damaged
+
+    def path_of(self, manifest: Manifest) -> Path:
+        """Return where a version is, or would be."""
+        return self._path((manifest.epoch, manifest.revision))
+
+    def last_number(self) -> int:
+        """Return the highest epoch that a file is named after, readable or not."""
+        return max((epoch for epoch, _ in self._versions()), default=0)
 
     def _versions(self) -> tuple[_Version, ...]:
         if not self._folder.is_dir():
@@ -138,23 +156,10 @@ class ManifestStore:
         return self._folder / f"{epoch:012d}{f'-{revision:06d}' if revision else ''}.json"
 
 
-def _encode(manifest: Manifest) -> bytes:
-    text = json.dumps(manifest.to_json(), separators=(",", ":"), allow_nan=False)
-    body = text.encode("ascii")
-    return body + b"\n" + _checksum(body) + b"\n"
-
-
 def _decode(path: Path, data: bytes) -> Manifest:
-    body, _, rest = data.partition(b"\n")
-    if not rest.endswith(b"\n"):
-        raise ManifestCorrupt(str(path), "it ends early")
-    if rest[:-1] != _checksum(body):
-        raise ManifestCorrupt(str(path), "its checksum does not match")
     try:
-        return Manifest.from_json(json.loads(body))
+        return Manifest.from_json(unseal(data))
+    except Unsealed as error:
+        raise ManifestCorrupt(str(path), str(error)) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ManifestCorrupt(str(path), f"it cannot be understood: {error!r}") from error
-
-
-def _checksum(body: bytes) -> bytes:
-    return b"blake2b:" + hashlib.blake2b(body, digest_size=16).hexdigest().encode("ascii")

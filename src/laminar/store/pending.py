@@ -1,4 +1,4 @@
-"""Rows pushed from Python, kept until an epoch that read them is committed."""
+"""Rows pushed from Python, kept until no replay of the epoch that read them is possible."""
 
 from __future__ import annotations
 
@@ -68,8 +68,24 @@ class PendingLog:
         with self._lock(table):
             return [batch for batch in self._queue(table) if batch.seq > seq]
 
+    def newest(self, table: str) -> int:
+        """Return the number of the last batch that was pushed; 0 if none was."""
+        with self._lock(table):
+            self._queue(table)
+            return self._last[table]
+
+    def remove_between(self, table: str, first: int, last: int) -> None:
+        """Remove the batches from one number to another; what comes later stays."""
+        with self._lock(table):
+            queue = self._queue(table)
+            for batch in queue:
+                if first <= batch.seq <= last:
+                    with files.unwritable(batch.path):
+                        batch.path.unlink(missing_ok=True)
+            queue[:] = [batch for batch in queue if not first <= batch.seq <= last]
+
     def drop_through(self, table: str, seq: int) -> None:
-        """Forget the batches up to a number, once the epoch that read them is committed."""
+        """Forget the batches up to a number, once nobody will read them again."""
         with self._lock(table):
             queue = self._queue(table)
             for batch in queue:

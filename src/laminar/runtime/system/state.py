@@ -30,8 +30,37 @@ def _epochs(engine: Engine, _visible: Visible) -> Rows:
         )
 
 
-def _no_checkpoints(_engine: Engine, _visible: Visible) -> Rows:
-    return ()
+def _checkpoints(engine: Engine, _visible: Visible) -> Rows:
+    for each in engine.checkpoints.complete:
+        yield (
+            each.checkpoint_id,
+            each.epoch,
+            datetime.fromisoformat(each.created_at),
+            each.bytes,
+            "complete",
+            each.trigger,
+            each.nodes_snapshotted,
+            each.files,
+            each.new_files,
+            each.new_bytes,
+            each.duration * 1000,
+            None,
+        )
+    for checkpoint_id, epoch in engine.checkpoints.under_way.items():
+        yield checkpoint_id, epoch, None, None, "under way", *(None,) * 7
+    for lost in engine.checkpoints.failed:
+        at = datetime.fromisoformat(lost.failed_at)
+        unknown = (None,) * 5
+        yield (
+            lost.checkpoint_id,
+            lost.epoch,
+            at,
+            None,
+            "failed",
+            lost.trigger,
+            *unknown,
+            lost.reason,
+        )
 
 
 def _metrics(engine: Engine, _visible: Visible) -> Rows:
@@ -48,6 +77,8 @@ def _metrics(engine: Engine, _visible: Visible) -> Rows:
     for node, counted in found.nodes.items():
         for name in ("executions", "last_ms", "last_rows"):
             yield name, node, float(getattr(counted, name))
+    for name in ("completed", "failed", "under_way", "last_ms", "last_bytes", "last_new_bytes"):
+        yield f"checkpoints_{name}", None, float(getattr(found.checkpoints, name))
     for relation, count in found.late_rows.items():
         yield "late_rows", relation, float(count)
 
@@ -75,8 +106,12 @@ TABLES = (
     ),
     SystemTable(
         "checkpoints",
-        columns("checkpoint_id bigint, epoch bigint, created_at timestamp, bytes bigint"),
-        _no_checkpoints,
+        columns(
+            "checkpoint_id bigint, epoch bigint, created_at timestamp, bytes bigint,"
+            " status string, trigger string, nodes int, files bigint, new_files bigint,"
+            " new_bytes bigint, duration_ms double, error string"
+        ),
+        _checkpoints,
     ),
     SystemTable("metrics", columns("name string, node string, value double"), _metrics),
     SystemTable(

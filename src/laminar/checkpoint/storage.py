@@ -1,0 +1,257 @@
+"""Checkpoints on disk.
+
+- `<root>/checkpoints/<id>/metadata.json`: its appearance completes the checkpoint.
+- `<root>/checkpoints/<id>/manifest.json`: the epoch that it holds.
+- `<root>/checkpoints/<pool>/data/...`: its segments. Incremental checkpoints share the pool `links`
+  (or `copies`); one that is not has a pool of its own, in its own folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from laminar.checkpoint.config import DagCheckpointConfig
+from laminar.checkpoint.metadata import DagCheckpointMetadata
+from laminar.checkpoint.verify import SegmentFile, faults, segment_files
+from laminar.errors.dag import NoCheckpointFound
+from laminar.errors.store import CheckpointCorrupt, SegmentCorrupt
+from laminar.model.trace import Manifest
+from laminar.store import files
+from laminar.store.sealed import Unsealed, seal, unseal
+
+CHECKPOINTS = "checkpoints"
+"""The folder of all checkpoints under the store's root."""
+
+LINKS, COPIES = "links", "copies"
+_METADATA, _MANIFEST = "metadata.json", "manifest.json"
+_NO_LINKS = {
+    errno.EPERM,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+    errno.EMLINK,
+    errno.EXDEV,
+}
+
+
+class SegmentGone(Exception):
+    """A segment was removed while it was to be kept: its epoch has a newer revision by now."""
+
+
+class CheckpointStorage:
+    """The complete checkpoints of a database; one writer."""
+
+    def __init__(self, root: Path, *, parallelism: int = 2) -> None:
+        self._root = root.resolve()
+        self.folder = self._root / CHECKPOINTS
+        self._parallelism = parallelism
+
+    def ids(self) -> tuple[int, ...]:
+        """Return the numbers of complete checkpoints, oldest first."""
+        return tuple(each for each in self._numbers() if (self._of(each) / _METADATA).exists())
+
+    def next_id(self) -> int:
+        """Return a number that no checkpoint has had, complete or not."""
+        return max(self._numbers(), default=0) + 1
+
+    def read(self, checkpoint_id: int) -> DagCheckpointMetadata:
+        """Return what is known of a checkpoint.
+
+        Raises:
+            NoCheckpointFound: there is none of that number.
+            CheckpointCorrupt: its description is damaged.
+        """
+        data = self._unsealed(checkpoint_id, _METADATA)
+        try:
+            found = DagCheckpointMetadata.from_json(data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._corrupt(checkpoint_id, f"it cannot be understood: {error!r}") from error
+        if found.checkpoint_id != checkpoint_id:
+            raise self._corrupt(checkpoint_id, f"it describes checkpoint {found.checkpoint_id}")
+        return found
+
+    def manifest(self, checkpoint_id: int) -> Manifest:
+        """Return the epoch that a checkpoint holds."""
+        data = self._unsealed(checkpoint_id, _MANIFEST)
+        try:
+            return Manifest.from_json(data)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._corrupt(checkpoint_id, f"it cannot be understood: {error!r}") from error
+
+    def place(self, found: DagCheckpointMetadata, name: str) -> Path:
+        """Return where a checkpoint keeps a data file."""
+        return self.folder / found.pool / name
+
+    def complete(self) -> list[DagCheckpointMetadata]:
+        """Return all checkpoints whose description can be read, oldest first."""
+        found = []
+        for each in self.ids():
+            with contextlib.suppress(CheckpointCorrupt):
+                found.append(self.read(each))
+        return found
+
+    def faults(
+        self, found: DagCheckpointMetadata, manifest: Manifest, parallelism: int | None = None
+    ) -> dict[SegmentFile, str]:
+        """Return what is wrong with the files of a checkpoint."""
+        wanted = segment_files(manifest)
+        return faults(wanted, lambda n: self.place(found, n), parallelism or self._parallelism)
+
+    def save(
+        self, draft: DagCheckpointMetadata, manifest: Manifest, config: DagCheckpointConfig
+    ) -> DagCheckpointMetadata:
+        """Keep an epoch; on return it is durable, verified and complete.
+
+        Raises:
+            SegmentGone: a segment is not there any more, because a newer revision has replaced it.
+            SegmentCorrupt: a segment does not hold what was written.
+            StoreUnwritable: the disk refuses; nothing of the checkpoint stays.
+        """
+        started = time.perf_counter()
+        own = self._of(draft.checkpoint_id)
+        shared = COPIES if config.copies else LINKS
+        pool = shared if config.incremental else own.name
+        wanted = segment_files(manifest)
+        known = self._known(pool) if config.incremental else frozenset()
+        new = [each for each in wanted if each.name not in known]
+        try:
+            with files.unwritable(own):
+                files.make_dir(own)
+                files.failpoint("checkpoint.before_files")
+            self._keep(new, pool, copies=config.copies)
+            files.failpoint("checkpoint.after_files")
+            bad = faults(new, lambda n: self.folder / pool / n, self._parallelism)
+            for each, reason in bad.items():
+                raise SegmentCorrupt(str(self._root / each.name), reason)
+            files.write_atomic(own / _MANIFEST, seal(manifest.to_json()), point="checkpoint_state")
+            sizes = {each.name: self._size(pool, each.name) for each in wanted}
+            done = replace(
+                draft,
+                duration=round(draft.duration + time.perf_counter() - started, 6),
+                pool=pool,
+                files=len(wanted),
+                bytes=sum(sizes.values()),
+                new_files=len(new),
+                new_bytes=sum(sizes[each.name] for each in new),
+            )
+            files.write_atomic(own / _METADATA, seal(done.to_json()), point="checkpoint")
+        except Exception:
+            shutil.rmtree(own, ignore_errors=True)
+            raise
+        return done
+
+    def retain(self, count: int, pinned: Collection[int] = ()) -> list[int]:
+        """Forget all but the newest checkpoints and the pinned ones; return those forgotten."""
+        ids = self.ids()
+        gone = [each for each in ids[:-count] if each not in pinned]
+        for each in gone:
+            # The description first: what has lost it is no checkpoint any more, only debris.
+            files.remove_quietly(self._of(each) / _METADATA)
+            files.failpoint("checkpoint.after_forget")
+        if gone:
+            self.sweep()
+        return gone
+
+    def sweep(self) -> None:
+        """Remove what no complete checkpoint needs, such as the rest of one that was cut short.
+
+        One with a damaged description keeps everything: nobody knows what it needs.
+        """
+        if not self.folder.is_dir():
+            return
+        whole = set(self.ids())
+        for each in self._numbers():
+            if each not in whole:
+                shutil.rmtree(self._of(each), ignore_errors=True)
+        if len(self.complete()) < len(whole):
+            return
+        for pool in (LINKS, COPIES):
+            names = self._known(pool)
+            top = self.folder / pool
+            for folder, _, found in os.walk(top, topdown=False):
+                for name in found:
+                    path = Path(folder, name)
+                    if path.relative_to(top).as_posix() not in names:
+                        files.remove_quietly(path)
+
+    def _known(self, pool: str) -> frozenset[str]:
+        """Return the data files in a pool that complete checkpoints need."""
+        ids = [each.checkpoint_id for each in self.complete() if each.pool == pool]
+        return frozenset(name for each in ids for name in self.manifest(each).files)
+
+    def _keep(self, new: Iterable[SegmentFile], pool: str, *, copies: bool) -> None:
+        names = [each.name for each in new]
+        with files.unwritable(self.folder / pool):
+            folders = {(self.folder / pool / name).parent for name in names}
+            for folder in folders:
+                files.make_dir(folder)
+            with ThreadPoolExecutor(self._parallelism) as threads:
+                list(threads.map(lambda name: self._bring(name, pool, copies=copies), names))
+            for folder in folders:
+                files.sync_dir(folder)
+
+    def _bring(self, name: str, pool: str, *, copies: bool) -> None:
+        bring(self._root / name, self.folder / pool / name, copies=copies)
+
+    def _size(self, pool: str, name: str) -> int:
+        return (self.folder / pool / name).stat().st_size
+
+    def _unsealed(self, checkpoint_id: int, name: str) -> dict[str, object]:
+        path = self._of(checkpoint_id) / name
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            if name == _METADATA:
+                raise NoCheckpointFound(str(path.parent)) from None
+            raise self._corrupt(checkpoint_id, f"{name} is missing") from None
+        try:
+            found: dict[str, object] = unseal(data)
+        except Unsealed as error:
+            raise self._corrupt(checkpoint_id, f"{name}: {error}") from error
+        return found
+
+    def _corrupt(self, checkpoint_id: int, reason: str) -> CheckpointCorrupt:
+        return CheckpointCorrupt(checkpoint_id, str(self._of(checkpoint_id)), reason)
+
+    def _numbers(self) -> list[int]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal())
+
+    def _of(self, checkpoint_id: int) -> Path:
+        return self.folder / f"{checkpoint_id:012d}"
+
+
+def bring(source: Path, target: Path, *, copies: bool = False) -> None:
+    """Give a file a second name, or copy it whole where that is asked for or cannot be.
+
+    A file that is there already is left alone. The folder's names are for the caller to sync.
+    """
+    if target.exists():
+        return
+    if not copies:
+        try:
+            os.link(source, target)
+        except FileExistsError:
+            return
+        except FileNotFoundError:
+            raise SegmentGone(source) from None
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+        else:
+            return
+    if not source.exists():
+        raise SegmentGone(source)
+    temp = target.with_name(f".{target.name}{files.TEMP_SUFFIX}")
+    shutil.copyfile(source, temp)
+    files.sync_file(temp)
+    temp.replace(target)

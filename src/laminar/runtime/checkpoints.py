@@ -1,0 +1,293 @@
+"""Checkpoints of a running engine: triggered with epochs, written in the background."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from laminar.checkpoint import (
+    CheckpointStorage,
+    DagCheckpointConfig,
+    DagCheckpointCoordinator,
+    DagCheckpointMetadata,
+)
+from laminar.checkpoint.storage import SegmentGone
+from laminar.dag.barrier import BarrierType, CheckpointBarrier
+from laminar.errors import SegmentMissing
+from laminar.model.ids import NodeId
+from laminar.model.trace import Manifest
+from laminar.runtime.operators import snapshot
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine import Engine
+
+_LOG = logging.getLogger("laminar.checkpoint")
+_TRIES = 3
+"""An epoch may get a new revision while it is being kept; then that one is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCheckpoint:
+    """A checkpoint that was given up, and why."""
+
+    checkpoint_id: int
+    epoch: int
+    trigger: str
+    failed_at: str
+    reason: str
+
+
+class Checkpoints:
+    """All checkpoints of a database.
+
+    Epochs call `enter`, `report` and `committed`, each of which only decides; what is written is
+    written by one thread beside them.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.storage = CheckpointStorage(engine.root)
+        self.storage.sweep()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-checkpoint")
+        self._guard = threading.RLock()
+        self._last_ms = engine.limits.clock()
+        self._coordinator: DagCheckpointCoordinator | None = None
+        self._with_epoch: dict[int, list[int]] = {}
+        """Epoch -> the checkpoints whose barriers it carries."""
+        self._saving: dict[int, tuple[int, Future[DagCheckpointMetadata]]] = {}
+        self.complete: list[DagCheckpointMetadata] = self.storage.complete()
+        """Those that can be restored, oldest first."""
+        self.failed: list[FailedCheckpoint] = []
+        """Those that were given up since the database was opened."""
+
+    def config(self) -> DagCheckpointConfig:
+        """Return what is set."""
+        settings = self._engine.settings
+        interval = settings.number("checkpoint_interval_ms") / 1000
+        return DagCheckpointConfig(
+            interval=interval or None,
+            barrier_type=BarrierType(settings.text("checkpoint_barrier")),
+            alignment_timeout=settings.number("checkpoint_timeout_ms") / 1000,
+            incremental=settings.is_on("checkpoint_incremental"),
+            max_concurrent=settings.number("checkpoint_max_concurrent"),
+            retained=settings.number("checkpoint_retained"),
+            copies=settings.is_on("checkpoint_copies"),
+        )
+
+    # With the epochs
+
+    def enter(self, epoch: int) -> CheckpointBarrier | None:
+        """Return the barrier that an epoch carries, if a checkpoint waits or one is due."""
+        with self._guard:
+            self._expire()
+            coordinator = self._current()
+            self.withdrawn(epoch)  # one that is tried again carries its barrier again
+            carried = {each for ids in self._with_epoch.values() for each in ids}
+            waiting = [each for each in coordinator.active if each not in carried]
+            if not waiting:
+                if not self._is_due():
+                    return None
+                self._last_ms = self._engine.limits.clock()
+                waiting = [coordinator.trigger_checkpoint("interval")]
+            self._with_epoch.setdefault(epoch, []).append(waiting[0])
+            return coordinator.barrier(waiting[0])
+
+    def report(self, barrier: CheckpointBarrier, node: NodeId) -> None:
+        """Take a node's snapshot: a barrier has just passed it, and the next epoch has not."""
+        with self._guard:
+            coordinator = self._current()
+            operator = self._engine.operators.get(coordinator.dag.nodes[node].name)
+            state = snapshot(operator)
+            coordinator.on_node_snapshot_complete(barrier.checkpoint_id, node, state)
+
+    def withdrawn(self, epoch: int) -> None:
+        """Note that an epoch failed, and those after it; their barriers go with later ones."""
+        with self._guard:
+            lost = [each for each in self._with_epoch if each >= epoch]
+            for each in [each for number in lost for each in self._with_epoch.pop(number)]:
+                progress = self._current().active.get(each)
+                if progress is not None:
+                    progress.pending_nodes |= progress.completed_nodes
+                    progress.completed_nodes.clear()
+
+    def committed(self) -> None:
+        """Keep the epoch that was just committed, if it carried a barrier through all nodes."""
+        manifest = self._engine.manifest
+        with self._guard:
+            for each in self._with_epoch.pop(manifest.epoch, []):
+                self._submit(each, manifest)
+
+    def idle(self) -> None:
+        """Keep the current epoch if a checkpoint is due and no epoch comes to carry it."""
+        with self._guard:
+            self._expire()
+            manifest = self._engine.manifest
+            if not self._is_due() or manifest.revision < 0 or self._is_kept(manifest):
+                return
+            self._last_ms = self._engine.limits.clock()
+            self._all_report("interval")
+
+    def now(self, trigger: str = "manual") -> int:
+        """Keep the current epoch; on return the checkpoint is complete. Returns its number.
+
+        Raises:
+            LaminarError: it could not be kept; the last complete checkpoint stays valid.
+        """
+        while True:
+            with self._engine.lock, self._guard:
+                if len(self._saving) < self.config().max_concurrent:
+                    checkpoint_id = self._all_report(trigger)
+                    _, future = self._saving[checkpoint_id]
+                    break
+                others = [future for _, future in self._saving.values()]
+            others[0].exception()
+        future.result()
+        return checkpoint_id
+
+    def _all_report(self, trigger: str) -> int:
+        """Begin and end a checkpoint between two epochs: every node is at the same one."""
+        manifest = self._engine.manifest
+        coordinator = self._current()
+        checkpoint_id = coordinator.trigger_checkpoint(trigger)
+        states = manifest.state.get("operators", {})
+        for node_id, node in coordinator.dag.nodes.items():
+            state = base64.b64decode(states.get(node.name, ""))
+            coordinator.on_node_snapshot_complete(checkpoint_id, node_id, state)
+        self._submit(checkpoint_id, manifest)
+        return checkpoint_id
+
+    # In the background
+
+    def _submit(self, checkpoint_id: int, manifest: Manifest) -> None:
+        draft = self._current().finalize_checkpoint(checkpoint_id)
+        if draft is None:
+            return
+        engine = self._engine
+        draft = replace(
+            draft,
+            source_offsets=manifest.offsets,
+            watermarks=manifest.watermarks,
+            epoch=manifest.epoch,
+            revision=manifest.revision,
+            created_at=datetime.fromtimestamp(engine.limits.clock() / 1000, UTC).isoformat(),
+            pushed={
+                name: engine.pending.newest(name)
+                for name, each in engine.tables().items()
+                if each.connector is None
+            },
+        )
+        config = self.config()
+        future = self._pool.submit(self._save, draft, manifest, config)
+        self._saving[checkpoint_id] = (manifest.epoch, future)
+
+    def _save(
+        self,
+        draft: DagCheckpointMetadata,
+        manifest: Manifest,
+        config: DagCheckpointConfig,
+    ) -> DagCheckpointMetadata:
+        try:
+            done = self._saved(draft, manifest, config)
+            self.storage.retain(config.retained)
+            with self._guard:
+                self.complete = self.storage.complete()
+            return done
+        except Exception as error:
+            self._fail(draft.checkpoint_id, draft.epoch, draft.trigger, error)
+            raise
+        finally:
+            with self._guard:
+                self._saving.pop(draft.checkpoint_id, None)
+
+    def _saved(
+        self, draft: DagCheckpointMetadata, manifest: Manifest, config: DagCheckpointConfig
+    ) -> DagCheckpointMetadata:
+        for tried in range(1, _TRIES + 1):
+            try:
+                return self.storage.save(draft, manifest, config)
+            except SegmentGone as error:
+                if tried == _TRIES:
+                    raise SegmentMissing(str(error)) from error
+                manifest = self._engine.timeline.get(manifest.epoch)
+                draft = replace(draft, revision=manifest.revision)
+        raise AssertionError("unreachable")
+
+    # What is known
+
+    def pinned(self, _epoch: int) -> frozenset[int]:
+        """Return the epochs that are being kept: their segments must not go meanwhile."""
+        with self._guard:
+            carried = set(self._with_epoch)
+            return frozenset(carried | {epoch for epoch, _ in self._saving.values()})
+
+    def replay_from(self, oldest_retained: int) -> int:
+        """Return the oldest epoch from which recovery may have to replay.
+
+        Args:
+            oldest_retained: the oldest epoch that is kept for reading.
+        """
+        with self._guard:
+            if self.complete and self.config().interval is not None:
+                return self.complete[0].epoch
+            return oldest_retained
+
+    @property
+    def under_way(self) -> Mapping[int, int]:
+        """Checkpoint -> its epoch, of those that are being written."""
+        with self._guard:
+            return {each: epoch for each, (epoch, _) in self._saving.items()}
+
+    def settle(self) -> None:
+        """Wait until nothing is being written."""
+        with self._guard:
+            waiting = [future for _, future in self._saving.values()]
+        for each in waiting:
+            each.exception()
+
+    def close(self) -> None:
+        """Finish what is being written and end the thread."""
+        self._pool.shutdown(wait=True)
+
+    def _current(self) -> DagCheckpointCoordinator:
+        """Return the coordinator of the topology as it is now."""
+        dag, last, clock = self._engine.catalog.dag, self._coordinator, self._engine.limits.clock
+        if last is None or last.dag is not dag:
+            first = max(self.storage.next_id(), last.next_checkpoint_id if last else 1)
+            self._coordinator = DagCheckpointCoordinator(
+                dag, self.config(), clock=clock, first_id=first
+            )
+            for each in last.active.values() if last is not None else ():
+                self._coordinator.trigger_checkpoint(each.trigger)
+        assert self._coordinator is not None
+        self._coordinator.config = self.config()
+        return self._coordinator
+
+    def _is_due(self) -> bool:
+        busy = len(self._saving) + len(self._current().active)
+        return busy < self.config().max_concurrent and self._current().is_due(self._last_ms)
+
+    def _is_kept(self, manifest: Manifest) -> bool:
+        version = (manifest.epoch, manifest.revision)
+        return (
+            bool(self.complete) and (self.complete[-1].epoch, self.complete[-1].revision) == version
+        )
+
+    def _expire(self) -> None:
+        for error in self._current().expire():
+            self._fail(error.checkpoint_id, self._engine.manifest.epoch, "interval", error)
+            for ids in self._with_epoch.values():
+                if error.checkpoint_id in ids:
+                    ids.remove(error.checkpoint_id)
+
+    def _fail(self, checkpoint_id: int, epoch: int, trigger: str, error: Exception) -> None:
+        at = datetime.now(UTC).isoformat()
+        with self._guard:
+            failed = FailedCheckpoint(checkpoint_id, epoch, trigger, at, str(error))
+            self.failed = [*self.failed[-99:], failed]
+        _LOG.warning("checkpoint %d failed: %s", checkpoint_id, error)

@@ -1,0 +1,88 @@
+"""One writer per state directory.
+
+The lock is the operating system's, on a file that also says whose it is. The kernel lets go of it
+when its holder ends, however that happens, so a lock is never left behind and never has to be
+broken; on network file systems the server does the same for machines that are gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from laminar.errors.store import DatabaseLocked, StoreUnwritable
+from laminar.store import files
+
+LOCK = "lock"
+"""The file under the store's root."""
+
+_TAKEN = {errno.EACCES, errno.EAGAIN}
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who writes to a state directory."""
+
+    pid: int
+    host: str
+    since: str
+    """ISO 8601."""
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since}"
+
+
+class StateLock:
+    """Held from opening to closing; readers take no part in it.
+
+    Raises:
+        DatabaseLocked: another process, or another connection of this one, holds it.
+        StoreUnwritable: the file cannot be written, or the file system knows no locks.
+    """
+
+    def __init__(self, root: Path) -> None:
+        path = root / LOCK
+        with files.unwritable(path):
+            self._file: IO[bytes] | None = path.open("a+b")
+        try:
+            # Each opening of the file is a holder of its own, so this also tells two connections
+            # of one process apart.
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.close()
+            if error.errno in _TAKEN:
+                raise DatabaseLocked(str(root), str(owner(root) or "not known")) from None
+            raise StoreUnwritable(str(path), f"it cannot be locked: {error.strerror}") from error
+        with files.unwritable(path):
+            mine = Owner(os.getpid(), socket.gethostname(), _now())
+            self._file.truncate(0)
+            self._file.write(json.dumps(asdict(mine)).encode())
+            self._file.flush()
+
+    def release(self) -> None:
+        """Let others in; nothing happens the second time."""
+        if self._file is None:
+            return
+        # Said aloud, because a forked child may hold the same opening.
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._file.close()
+        self._file = None
+
+
+def owner(root: Path) -> Owner | None:
+    """Return who locked a directory last, for messages alone; None if that cannot be told."""
+    try:
+        return Owner(**json.loads((root / LOCK).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,223 @@
+"""The log of epochs: which rows an epoch takes is durable before it runs.
+
+One line per record, `<checksum> <json>`, appended and synced with one write. A line that was cut
+short by a crash is the last one and says nothing; the epoch had not begun. The last record of an
+epoch counts, so that one that failed may be begun again with other ranges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from laminar.errors.store import StoreUnwritable, UnsupportedFormat
+from laminar.store import files
+
+WAL = "wal"
+"""The folder of the log under the store's root."""
+
+FORMAT_VERSION = 1
+"""The newest format of a record that this code writes and reads; every record carries its own."""
+
+_NAME = "epochs.log"
+_SLACK = 512
+"""So many records that say nothing any more are left in the file before it is written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What an epoch takes from one table: rows after `start`, up to and including `end`."""
+
+    table: str
+    start: Any
+    end: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEpoch:
+    """All that an epoch depends on besides the state before it."""
+
+    epoch: int
+    ranges: tuple[Range, ...]
+    now_ms: int = 0
+    """The wall clock that the epoch goes by."""
+    said: Mapping[str, int] = field(default_factory=dict)
+    """Watermarks that users announced before it."""
+
+
+class EpochLog:
+    """Epochs that began, by number; one writer.
+
+    Args:
+        root: the store's root.
+
+    Raises:
+        UnsupportedFormat: a newer version wrote it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._path = root.resolve() / WAL / _NAME
+        self._guard = threading.Lock()
+        self._file: IO[bytes] | None = None
+        self._records = 0
+        self._epochs: dict[int, LoggedEpoch] = {}
+        self.damaged: tuple[str, ...] = ()
+        """What could not be read, in words; an end that was cut short by a crash is no damage."""
+        self._load()
+
+    def begin(
+        self,
+        epoch: int,
+        ranges: Iterable[Range],
+        now_ms: int = 0,
+        said: Mapping[str, int] | None = None,
+    ) -> LoggedEpoch:
+        """Make an epoch's ranges durable; it takes the place of what was logged for it before.
+
+        Raises:
+            StoreUnwritable: the disk refuses; the epoch has not begun.
+        """
+        entry = LoggedEpoch(epoch, tuple(ranges), now_ms, dict(said or {}))
+        with self._guard:
+            self._append(_to_json(entry))
+            self._epochs[epoch] = entry
+        return entry
+
+    def withdraw(self, epoch: int) -> None:
+        """Take back an epoch that failed, and those that began after it."""
+        with self._guard:
+            gone = [each for each in self._epochs if each >= epoch]
+            for each in gone:
+                del self._epochs[each]
+            # If it cannot be said, the epoch is tried once more after a restart: no harm.
+            if gone:
+                with contextlib.suppress(StoreUnwritable):
+                    self._append({"withdrawn": epoch})
+
+    def open_after(self, epoch: int) -> list[LoggedEpoch]:
+        """Return the epochs that began after one, in order and without a gap."""
+        found: list[LoggedEpoch] = []
+        with self._guard:
+            while (entry := self._epochs.get(epoch + len(found) + 1)) is not None:
+                found.append(entry)
+        return found
+
+    def last(self) -> int | None:
+        """Return the newest epoch that began; None if nothing is known of any."""
+        with self._guard:
+            return max(self._epochs, default=None)
+
+    def forget_through(self, epoch: int) -> list[LoggedEpoch]:
+        """Forget epochs that nobody will replay any more; return them, oldest first."""
+        with self._guard:
+            gone = [self._epochs.pop(each) for each in sorted(self._epochs) if each <= epoch]
+            if self._records - len(self._epochs) > _SLACK + len(self._epochs):
+                with files.unwritable(self._path):
+                    self._rewrite()
+            return gone
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._guard:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        with files.unwritable(self._path):
+            file = self._opened()
+            end = os.fstat(file.fileno()).st_size
+            try:
+                files.failpoint("wal.before_write")
+                file.write(_line(record))
+                files.failpoint("wal.after_write")
+                os.fdatasync(file.fileno())
+                files.failpoint("wal.after_sync")
+            except OSError:
+                # Half a line must not stay in front of the next one.
+                with contextlib.suppress(OSError):
+                    file.truncate(end)
+                raise
+            self._records += 1
+
+    def _opened(self) -> IO[bytes]:
+        if self._file is None:
+            is_new = not self._path.exists()
+            files.make_dir(self._path.parent)
+            self._file = self._path.open("ab", buffering=0)
+            if is_new:
+                files.sync_dir(self._path.parent)
+        return self._file
+
+    def _rewrite(self) -> None:
+        temp = self._path.with_name(f".{self._path.name}{files.TEMP_SUFFIX}")
+        with temp.open("wb") as file:
+            for epoch in sorted(self._epochs):
+                file.write(_line(_to_json(self._epochs[epoch])))
+            file.flush()
+            os.fsync(file.fileno())
+        files.failpoint("wal.before_rename")
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        temp.replace(self._path)
+        files.failpoint("wal.after_rename")
+        files.sync_dir(self._path.parent)
+        self._records = len(self._epochs)
+
+    def _load(self) -> None:
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return
+        *lines, rest = data.split(b"\n")
+        bad = [number for number, line in enumerate(lines, 1) if not self._take(line)]
+        self.damaged = tuple(f"{self._path}: line {number} is damaged" for number in bad)
+        self._records = len(lines)
+        if rest:
+            with files.unwritable(self._path):
+                os.truncate(self._path, len(data) - len(rest))
+
+    def _take(self, line: bytes) -> bool:
+        """Take in a record; say whether it could be understood."""
+        found, _, body = line.partition(b" ")
+        if found != _checksum(body):
+            return False
+        record = json.loads(body)
+        if record["format"] != FORMAT_VERSION:
+            raise UnsupportedFormat(record["format"], FORMAT_VERSION)
+        if "withdrawn" in record:
+            for epoch in [each for each in self._epochs if each >= record["withdrawn"]]:
+                del self._epochs[epoch]
+        else:
+            entry = _from_json(record)
+            self._epochs[entry.epoch] = entry
+        return True
+
+
+def _to_json(entry: LoggedEpoch) -> dict[str, Any]:
+    ranges = [[each.table, each.start, each.end] for each in entry.ranges]
+    return {"epoch": entry.epoch, "ranges": ranges, "now_ms": entry.now_ms, "said": entry.said}
+
+
+def _from_json(record: Mapping[str, Any]) -> LoggedEpoch:
+    ranges: Sequence[Any] = record["ranges"]
+    return LoggedEpoch(
+        record["epoch"], tuple(Range(*each) for each in ranges), record["now_ms"], record["said"]
+    )
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    body = json.dumps({"format": FORMAT_VERSION, **record}, separators=(",", ":")).encode("ascii")
+    return _checksum(body) + b" " + body + b"\n"
+
+
+def _checksum(body: bytes) -> bytes:
+    return f"{zlib.crc32(body):08x}".encode("ascii")

@@ -1,0 +1,99 @@
+"""A checkpoint begins with a barrier and ends when every node has reported, or in time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+import laminar
+from laminar import DagBuilder, DagCheckpointConfig, DagCheckpointCoordinator
+from laminar.testing.clock import ManualClock
+
+
+def diamond() -> laminar.StreamingDag:
+    builder = DagBuilder().source("s", schema="n BIGINT")
+    builder.fan_out("s", lambda b: b.branch("l", "SELECT n FROM s").branch("r", "SELECT n FROM s"))
+    return (
+        builder.operator("d", "SELECT * FROM l UNION ALL SELECT * FROM r")
+        .connect("l", "d")
+        .connect("r", "d")
+        .build()
+    )
+
+
+def coordinator(
+    config: DagCheckpointConfig | None = None,
+) -> tuple[DagCheckpointCoordinator, ManualClock]:
+    clock = ManualClock(datetime(2026, 1, 1))
+    return DagCheckpointCoordinator(diamond(), config, clock=clock), clock
+
+
+def test_the_defaults_are_those_of_the_specification() -> None:
+    config = DagCheckpointConfig()
+    assert (config.interval, config.alignment_timeout) == (30.0, 60.0)
+    assert (config.barrier_type.value, config.incremental, config.max_concurrent) == (
+        "aligned",
+        True,
+        2,
+    )
+
+
+def test_it_is_complete_when_all_nodes_are_part_of_it() -> None:
+    made, clock = coordinator()
+    first = made.trigger_checkpoint()
+    barrier = made.barrier(first)
+    assert (barrier.checkpoint_id, barrier.timestamp) == (1, clock())
+    nodes = list(made.dag.nodes)
+    clock.advance(1.5)
+    for node in nodes[:-1]:
+        assert not made.on_node_snapshot_complete(first, node)
+    assert made.finalize_checkpoint(first) is None
+    assert made.active[first].pending_nodes == {nodes[-1]}
+    assert made.on_node_snapshot_complete(first, nodes[-1], b"state")
+    done = made.finalize_checkpoint(first)
+    assert done is not None
+    assert (done.checkpoint_id, done.duration, done.nodes_snapshotted) == (1, 1.5, 4)
+    assert done.node_snapshots == {made.dag.nodes[nodes[-1]].name: b"state"}
+    assert made.finalize_checkpoint(first) is None
+    assert made.trigger_checkpoint() == 2
+
+
+def test_a_node_that_does_not_report_ends_it_and_nothing_else() -> None:
+    made, clock = coordinator(DagCheckpointConfig(alignment_timeout=10))
+    first = made.trigger_checkpoint()
+    clock.advance(6)
+    second = made.trigger_checkpoint()
+    clock.advance(4)
+    (error,) = made.expire()
+    assert isinstance(error, laminar.CheckpointTimeout)
+    assert (error.checkpoint_id, error.elapsed) == (first, 10.0)
+    assert list(made.active) == [second]
+    # Its late report is not taken for one of another checkpoint.
+    assert not made.on_node_snapshot_complete(first, next(iter(made.dag.nodes)))
+    assert made.active[second].completed_nodes == set()
+
+
+def test_there_is_a_limit_and_an_interval() -> None:
+    made, clock = coordinator(DagCheckpointConfig(interval=30, max_concurrent=2))
+    began = clock()
+    assert not made.is_due(began)
+    clock.advance(30)
+    assert made.is_due(began)
+    made.trigger_checkpoint()
+    made.trigger_checkpoint()
+    assert not made.is_due(began)
+    with pytest.raises(laminar.TooManyCheckpoints, match="1, 2"):
+        made.trigger_checkpoint()
+    made.abort(1)
+    assert made.trigger_checkpoint() == 3
+    manual, _ = coordinator(DagCheckpointConfig(interval=None))
+    assert not manual.is_due(0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"interval": 0}, {"alignment_timeout": 0}, {"max_concurrent": 0}, {"retained": 0}]
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(laminar.InvalidSetting):
+        DagCheckpointConfig(**wrong)  # type: ignore[arg-type]
