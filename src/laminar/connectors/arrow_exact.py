@@ -6,6 +6,7 @@ does not pass is left to Spark, whether it is wrong or merely unusual.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -17,6 +18,8 @@ from laminar.connectors.arrow_types import INSTANT, WALL_CLOCK
 _ZONE = r"(?:Z|[+-](?:0\d|1[0-7]):?[0-5]\d)"
 # Arrow alone also takes a zone after minutes, and offsets beyond 18 hours.
 _CLOCK = r"^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?" + _ZONE + "?)?$"
+# Times of which each digit may be any other; not so in an offset.
+_ANY_DIGITS = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?Z?)?"
 _DATE = r"^\d{4}-\d\d-\d\d$"
 # Arrow alone takes hexadecimal digits, and blanks around them.
 _INTEGER = r"^-?\d+$"
@@ -33,6 +36,9 @@ _SPELLINGS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 """Types, and the texts for them that Spark and Arrow read alike."""
 
 
+_ZERO, _NINE = b"09"
+
+
 def is_clock_type(kind: pa.DataType) -> bool:
     """Whether the type is a date or a timestamp."""
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
@@ -46,8 +52,7 @@ def has_spelling(kind: pa.DataType) -> bool:
 def from_text(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
     """Make texts what they stand for; a time without a zone is UTC. None if Spark must decide."""
     spelling = next(text for applies, text in _SPELLINGS if applies(kind))
-    # None is what there is to say about no texts at all.
-    if pc.all(pc.match_substring_regex(column, spelling)).as_py() is False:
+    if not _all_spelled(column, spelling):
         return None
     try:
         if kind == INSTANT and not _has_zone(column):
@@ -56,6 +61,31 @@ def from_text(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | N
         return column.cast(kind)
     except pa.ArrowInvalid:
         return None
+
+
+def _all_spelled(column: pa.ChunkedArray, spelling: str) -> bool:
+    first = next((text.as_py() for text in column if text.is_valid), "")
+    usual = re.fullmatch(_ANY_DIGITS, first) and re.fullmatch(spelling, first)
+    if usual and all(_look_like(first, each) for each in column.chunks):
+        return True
+    # None is what there is to say about no texts at all.
+    return pc.all(pc.match_substring_regex(column, spelling)).as_py() is not False
+
+
+def _look_like(first: str, array: pa.Array) -> bool:
+    """Whether all texts are the first one with other digits: seen at once, unlike a pattern."""
+    letters = np.frombuffer(first.encode(), np.uint8)
+    if array.type != pa.string() or array.null_count or len(array) == 0:
+        return len(array) == 0
+    _, places, texts = array.buffers()
+    ends = np.frombuffer(places, np.int32)[array.offset : array.offset + len(array) + 1]
+    if not (np.diff(ends) == letters.size).all():
+        return False
+    grid = np.frombuffer(texts, np.uint8)[ends[0] : ends[-1]].reshape(-1, letters.size)
+    low, high = grid.min(axis=0), grid.max(axis=0)
+    is_digit = (letters >= _ZERO) & (letters <= _NINE)
+    same = (low == letters) & (high == letters)
+    return bool((same | (is_digit & (low >= _ZERO) & (high <= _NINE))).all())
 
 
 def declared(
