@@ -176,14 +176,21 @@ class Engine:
         traces = self._finished(finished, self.manifest.traces)
         self.commit(self.manifest.epoch, traces, self.manifest.offsets)
 
-    def store_followed(self) -> None:
-        """Store what subscriptions follow, unless that is done already."""
-        with self._lock:
+    def store_followed(self) -> bool:
+        """Store what subscriptions follow, unless somebody works right now; say whether."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self.epochs.overlap:
+                return False
             finished = self.catalog.relations.finished
             self.plan_storage()
             if self.catalog.relations.finished != finished:
                 traces = self._finished(finished, self.manifest.traces)
                 self.commit(self.manifest.epoch, traces, self.manifest.offsets)
+            return True
+        finally:
+            self._lock.release()
 
     def empty(self, name: str) -> DataFrame:
         """Return a frame with a relation's columns and no rows."""

@@ -66,6 +66,8 @@ class Epochs:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._sizes: dict[str, int] = {}  # partial rows that each aggregate made last
+        self.overlap = False
+        """Whether epochs are on their way now, so that nothing they stand on may change."""
 
     def run(self, taken: list[Range], logged: LoggedEpoch | None = None) -> EpochReport:
         """Run one epoch over these ranges and commit it.
@@ -116,6 +118,13 @@ class Epochs:
         Returns:
             How many epochs were committed.
         """
+        self.overlap = True
+        try:
+            return self._flow(notify, limit)
+        finally:
+            self.overlap = False
+
+    def _flow(self, notify: Callable[[EpochReport], object], limit: int) -> int:
         engine = self._engine
         aloft: deque[Aloft] = deque()
         begun = done = 0

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from laminar.errors import InvalidSetting, SubscriptionEnded
+from laminar.errors import EpochNotFound, InvalidSetting, SubscriptionEnded
 from laminar.runtime.changelog import Need
 from laminar.runtime.differences import Told
 from laminar.runtime.timeline import fingerprint
@@ -114,6 +114,7 @@ class Subscription(Generic[_T]):
         self.timeout = timeout
         self.is_closed = False
         self.follows = name is not None
+        self._is_stored = False
         self._present = present
         visible = engine.visible
         reach = self._log.reach(visible, relation)
@@ -121,10 +122,13 @@ class Subscription(Generic[_T]):
         self._given: int | None = None
         self.taken = reach if taken is None else min(taken, reach)
         """The last epoch that was taken: what `from_epoch` is to be, to go on from here."""
+        engine.subscriptions.add(self)  # from now on nothing it needs is removed
         self._saved: int | None = None
         self.definition = self._fingerprint(visible)
         """Changes when what is followed is defined anew."""
         if taken is not None:
+            if taken > visible.manifest.epoch:
+                engine.timeline.get(taken)
             self._log.epochs(visible, relation, self.taken)  # at once, if it is gone
 
     def __iter__(self) -> Subscription[_T]:
@@ -160,7 +164,7 @@ class Subscription(Generic[_T]):
         if self._fingerprint(visible) != self.definition:
             raise SubscriptionEnded(self.relation, "it was dropped, or defined anew", self.name)
         if self._wants_all:
-            rows = self._log.between.content(visible, self.relation, self.taken)
+            rows = self._all_rows(visible)
             made = None if rows is None else self._present(rows, self.taken)
             if made is not None:
                 self._given = self.taken
@@ -176,11 +180,19 @@ class Subscription(Generic[_T]):
             self.taken = epoch
         return None
 
+    def _all_rows(self, visible: Visible) -> Told | None:
+        """Return all rows, of a newer epoch if the first one was removed before it was read."""
+        try:
+            return self._log.between.content(visible, self.relation, self.taken)
+        except EpochNotFound:
+            self.taken = self._log.reach(visible, self.relation)
+            return self._log.between.content(visible, self.relation, self.taken)
+
     def _follow(self) -> None:
         """Have the rows stored from now on: then the next changes need no comparison."""
-        if not self.follows and not self._engine.read_only:
-            self.follows = True
-            self._engine.store_followed()
+        self.follows = True
+        if not self._is_stored and not self._engine.read_only:
+            self._is_stored = self._engine.store_followed()
 
     def _wait(self, seen: Visible, deadline: float | None) -> bool:
         """Wait for another epoch; say whether there may be one."""
@@ -216,18 +228,14 @@ def subscribe(
     timeout: float | None = None,
 ) -> Subscription[_T]:
     """Open a subscription; one with a known name goes on where it was, unless told otherwise."""
-    with engine.lock:
-        relation = engine.visible.catalog.resolve(relation)
-        cursor = engine.subscriptions.cursors.get(name) if name is not None else None
-        goes_on = cursor is not None and from_epoch is None
-        if cursor is not None and cursor.about["relation"] != relation:
-            raise InvalidSetting("name", name, f'one that is not used for "{relation}" only')
-        if cursor is not None and goes_on:
-            from_epoch = cursor.epoch
-        made = Subscription(engine, relation, from_epoch, present, name=name, timeout=timeout)
-        if cursor is not None and goes_on and cursor.about["definition"] != made.definition:
-            raise SubscriptionEnded(relation, "it was defined anew", name)
-        engine.subscriptions.add(made)
-        if made.follows and not engine.read_only:
-            engine.store_followed()
-        return made
+    relation = engine.visible.catalog.resolve(relation)
+    cursor = engine.subscriptions.cursors.get(name) if name is not None else None
+    goes_on = cursor is not None and from_epoch is None
+    if cursor is not None and cursor.about["relation"] != relation:
+        raise InvalidSetting("name", name, f'one that is used for "{relation}" only')
+    if cursor is not None and goes_on:
+        from_epoch = cursor.epoch
+    made = Subscription(engine, relation, from_epoch, present, name=name, timeout=timeout)
+    if cursor is not None and goes_on and cursor.about["definition"] != made.definition:
+        raise SubscriptionEnded(relation, "it was defined anew", name)
+    return made
