@@ -75,9 +75,16 @@ class Result:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Yield the rows as tuples, without ever holding all of them."""
         instants = _holds_instants(self._frame.schema)
-        rows = self._run(lambda frame: frame.toLocalIterator(prefetchPartitions=True))
-        while (row := self._run(lambda _: next(rows, None), may_repeat=False)) is not None:
+
+        def begun(frame: DataFrame) -> tuple[Iterator[Row], Row | None]:
+            found = frame.toLocalIterator(prefetchPartitions=True)
+            return found, next(found, None)
+
+        # Up to the first row it can still begin again, on a newer epoch.
+        rows, row = self._run(begun)
+        while row is not None:
             yield tuple(_in_utc(row, self._frame.schema) if instants else row)
+            row = self._run(lambda _: next(rows, None), may_repeat=False)
 
     def show(self, limit: int = 20) -> None:
         """Print the first rows as a table."""

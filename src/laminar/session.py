@@ -16,8 +16,10 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.errors import (
     DatabaseClosed,
+    DatabaseNotFound,
     InvalidSetting,
     NotSupported,
+    ReadOnlyDatabase,
     SqlSyntaxError,
     StoreUnwritable,
 )
@@ -31,9 +33,9 @@ from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
 from laminar.runtime.subscribing import Subscription, subscribe
 from laminar.runtime.time_settings import TimeSettings
-from laminar.sql import Query, parse_script, parse_statement
+from laminar.sql import Describe, Explain, Query, Show, parse_script, parse_statement
 from laminar.sql.time_travel import Past
-from laminar.store import SegmentStore, StateLock
+from laminar.store import ManifestStore, SegmentStore, StateLock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +52,7 @@ def connect(
     spark: SparkSession | None = None,
     master: str | None = None,
     settings: TimeSettings | None = None,
+    read_only: bool = False,
 ) -> Database:
     """Open a database, or create it.
 
@@ -58,8 +61,10 @@ def connect(
         spark: a session of the caller's; by default an embedded one is started.
         master: where an embedded session runs, `local[*]` by default.
         settings: limits of event time, and the clock that time is read from.
+        read_only: read beside a process that writes: no lock is taken and nothing is written, and
+            every query sees the newest epoch that is committed when it is asked.
     """
-    return Database(path, spark=spark, master=master, settings=settings)
+    return Database(path, spark=spark, master=master, settings=settings, read_only=read_only)
 
 
 class Database:
@@ -72,19 +77,24 @@ class Database:
         spark: SparkSession | None = None,
         master: str | None = None,
         settings: TimeSettings | None = None,
+        read_only: bool = False,
     ) -> None:
         self._temporary = path is None
-        self.path = _folder(path)
+        self.path = _existing(path) if read_only else _folder(path)
         # Before Spark starts, which takes seconds: a second writer hears at once.
-        self._lock = StateLock(self.path)
+        self._lock = None if read_only else StateLock(self.path)
         try:
-            self._open(spark if spark is not None else start_spark(master), settings)
+            session = spark if spark is not None else start_spark(master)
+            self._open(session, settings, read_only=read_only)
         except BaseException:
-            self._lock.release()
+            if self._lock is not None:
+                self._lock.release()
             raise
 
-    def _open(self, session: SparkSession, settings: TimeSettings | None) -> None:
-        self.engine = Engine(self.path, session, settings)
+    def _open(
+        self, session: SparkSession, settings: TimeSettings | None, *, read_only: bool
+    ) -> None:
+        self.engine = Engine(self.path, session, settings, read_only=read_only)
         self._reading = own_session(session, 2)
         self._reader = Reader(self.engine, self._reading, SegmentStore(self.path, self._reading))
         self._callbacks: list[Callable[[EpochReport], object]] = []
@@ -106,6 +116,8 @@ class Database:
     def run_statement(self, statement: Statement) -> Any:
         """Run one parsed statement."""
         self._require_open()
+        if not isinstance(statement, Query | Show | Describe | Explain):
+            self._require_writable(" ".join(statement.text.split()[:2]))
         return self._statements.run(statement)
 
     def sql(self, query: str, *, as_of_epoch: int | None = None) -> Result:
@@ -147,26 +159,26 @@ class Database:
 
     def run(self, dag: StreamingDag) -> None:
         """Make a DAG that was built in Python part of this database."""
-        self._require_open()
+        self._require_writable("run")
         attach(self.engine, dag)
 
     # Rows
 
     def insert(self, table: str, rows: Any) -> int:
         """Add rows to a table; they are durable on return and visible after the next step."""
-        self._require_open()
+        self._require_writable("insert")
         return self._dml.insert(table, rows)
 
     def delete(self, table: str, rows: Any) -> int:
         """Take back one copy of each given row; an unknown row is an error, nothing is applied."""
-        self._require_open()
+        self._require_writable("delete")
         return self._dml.delete(table, rows)
 
     # Epochs
 
     def step(self) -> EpochReport | None:
         """Run one epoch over all that is pending; None if there is nothing to do."""
-        self._require_open()
+        self._require_writable("step")
         report = self.engine.step()
         if report is not None:
             self._notify(report)
@@ -178,7 +190,7 @@ class Database:
 
     def drain(self) -> EpochReport | None:
         """Step until all sources are idle; return the last report."""
-        self._require_open()
+        self._require_writable("drain")
         reports: deque[EpochReport] = deque(maxlen=1)
 
         def committed(report: EpochReport) -> None:
@@ -195,12 +207,12 @@ class Database:
         The next step acts on it. A time may be ISO text; without a zone it is UTC, and one in the
         past changes nothing.
         """
-        self._require_open()
+        self._require_writable("advance_watermark")
         self.engine.advance_watermark(name, _micros(watermark))
 
     def end_of_stream(self, name: str) -> None:
         """Say that a source has no more rows: with the next step all its windows are over."""
-        self._require_open()
+        self._require_writable("end_of_stream")
         self.engine.end_of_stream(name)
 
     def on_epoch(self, callback: Callable[[EpochReport], object]) -> None:
@@ -240,7 +252,7 @@ class Database:
 
     def unsubscribe(self, name: str) -> bool:
         """Forget a subscription that has a name; say whether there was one."""
-        self._require_open()
+        self._require_writable("unsubscribe")
         return self.engine.subscriptions.forget(name)
 
     def _present(self, told: Told, epoch: int) -> Changes | None:
@@ -255,7 +267,7 @@ class Database:
         Returns:
             Its number, for `restore`. `laminar_system.checkpoints` says more about it.
         """
-        self._require_open()
+        self._require_writable("checkpoint")
         return self.engine.checkpoints.now()
 
     # Introspection
@@ -272,6 +284,11 @@ class Database:
 
     # Lifetime
 
+    def _require_writable(self, what: str) -> None:
+        self._require_open()
+        if self.engine.read_only:
+            raise ReadOnlyDatabase(what, str(self.path))
+
     def _require_open(self) -> None:
         if self._closed:
             raise DatabaseClosed(str(self.path))
@@ -284,7 +301,8 @@ class Database:
         try:
             self.engine.close()
         finally:
-            self._lock.release()
+            if self._lock is not None:
+                self._lock.release()
         if self._temporary:
             shutil.rmtree(self.path, ignore_errors=True)
 
@@ -309,6 +327,12 @@ def _micros(given: datetime | str) -> int:
         raise InvalidSetting("watermark", given, "a datetime")
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _existing(path: str | Path | None) -> Path:
+    if path is None or ManifestStore(Path(path)).newest() is None:
+        raise DatabaseNotFound(str(path))
+    return Path(path)
 
 
 def _folder(path: str | Path | None) -> Path:

@@ -81,6 +81,9 @@ def sql(
     master: Master = None,
     as_json: Json = False,
     as_csv: Csv = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Only read, beside a process that writes.")
+    ] = False,
     verbose: Verbose = False,
 ) -> None:
     """Talk SQL: an interactive shell, or statements from -c or a pipe."""
@@ -94,12 +97,12 @@ def sql(
             raise typer.BadParameter("--json and --csv need statements: from -c, or a pipe")
         from laminar.cli.shell import run_shell
 
-        with open_database(state, master, verbose=verbose) as db:
+        with open_database(state, master, verbose=verbose, read_only=read_only) as db:
             run_shell(db)
         return
     steps = parse_steps(_piped() if command is None else command)
     if steps:
-        with open_database(state, master, verbose=verbose) as db:
+        with open_database(state, master, verbose=verbose, read_only=read_only) as db:
             run_steps(db, steps, form)
 
 

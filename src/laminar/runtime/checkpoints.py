@@ -53,7 +53,8 @@ class Checkpoints:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.storage = CheckpointStorage(engine.root)
-        self.storage.sweep()
+        if not engine.read_only:
+            self.storage.sweep()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-checkpoint")
         self._guard = threading.RLock()
         self._last_ms = engine.limits.clock()

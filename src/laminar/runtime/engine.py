@@ -14,6 +14,7 @@ from laminar.connectors.source import Source, close
 from laminar.delta.program import Program, Recomputed
 from laminar.errors import (
     OperatorNotFound,
+    ReadOnlyDatabase,
 )
 from laminar.model.event_time import END_OF_TIME
 from laminar.model.trace import Manifest, Trace
@@ -35,6 +36,7 @@ from laminar.runtime.event_time import EventTime, WatermarkRow
 from laminar.runtime.executor import DagExecutor, named_error
 from laminar.runtime.faces import Faces, moments_of
 from laminar.runtime.filling import Filler
+from laminar.runtime.following import POLL_SECONDS, as_stored, follow
 from laminar.runtime.holding import Holding
 from laminar.runtime.ingest import Ingest, Prefetch, pending_ranges
 from laminar.runtime.keys import Upserts
@@ -61,8 +63,18 @@ if TYPE_CHECKING:
 class Engine:
     """Tables, views and their epochs under one directory."""
 
-    def __init__(self, root: Path, spark: SparkSession, limits: TimeSettings | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        spark: SparkSession,
+        limits: TimeSettings | None = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
         self.root = root
+        self.read_only = read_only
+        """Whether another process writes: then nothing is written here, and its epochs are read."""
+        self.poll_seconds = POLL_SECONDS if read_only else None
         self.limits = limits or TimeSettings()
         self._first_limits = replace(self.limits)
         self.spark = spark
@@ -71,15 +83,13 @@ class Engine:
         self.full = own_session(spark, partitions())
         self._compacting = own_session(spark, partitions())
         self._full_store = SegmentStore(root, self.full)
-        self.timeline = Timeline(root)
+        self.timeline = Timeline(root, read_only=read_only)
         self._lock = threading.RLock()
         self.catalog = Catalog(SparkTyper(own_session(spark, partitions())))
         self.time = EventTime(lambda: self.catalog, self.limits)
         self.sources: dict[str, Source] = {}
         self.executor: DagExecutor | None = None
         self.operators: dict[str, Any] = {}
-        self.read_only = False
-        self.poll_seconds: float | None = None
         self.changelog = DagChangelogPropagator(self)
         self.publisher = Publisher(self)
         self.subscriptions = Subscriptions(self)
@@ -88,7 +98,7 @@ class Engine:
         """Each says which past epochs somebody still needs, as an epoch is committed."""
         self.settings = Settings(self.manifest.state.get("settings"))
         self.holding = Holding(self)
-        self.wal = EpochLog(root)
+        self.wal = EpochLog(root, read_only=read_only)
         self.pending = PendingLog(root, _committed(self.manifest))
         self.ingest = Ingest(self.room, self.pending, self.sources, self.limits)
         self.prefetch = Prefetch(self.ingest)
@@ -100,13 +110,42 @@ class Engine:
         self.filler = Filler(self.work, self.store, self.run_full)
         self._apply_settings()
         self._reopen()
-        self.visible = Visible(self.manifest, self.catalog)
-        self.pending.keep_only(self.tables())
+        self.show(Visible(self.manifest, self.catalog))
+        if read_only:
+            self.show(as_stored(self, self.manifest))
+        else:
+            self.pending.keep_only(self.tables())
 
     @property
     def manifest(self) -> Manifest:
         """What the newest epoch holds."""
         return self.timeline.manifest
+
+    @property
+    def visible(self) -> Visible:
+        """What readers see: definitions and rows that belong together."""
+        if self.read_only:
+            follow(self)
+        return self._visible
+
+    def show(self, visible: Visible) -> None:
+        """Let readers see another epoch from now on."""
+        self._visible = visible
+
+    def moved(self, *, defined_anew: bool) -> None:
+        """Take over what another process has committed, and compile what it has defined."""
+        self.settings = Settings(self.manifest.state.get("settings"))
+        self.holding = Holding(self)
+        self.pending = PendingLog(self.root, _committed(self.manifest))
+        if defined_anew:
+            self.catalog = Catalog(SparkTyper(own_session(self.spark, partitions())))
+            self.time = EventTime(lambda: self.catalog, self.limits)
+            self._apply_settings()
+            self._reopen()
+        else:
+            # Whoever reads the last epoch goes on with what belongs to it.
+            self.catalog = self.catalog.copy()
+            self.time.restore(self.manifest)
 
     def _reopen(self) -> None:
         """Compile what the last manifest defines."""
@@ -127,13 +166,14 @@ class Engine:
         self.publisher.load(self.manifest.state.get("sinks", ()))
         self.time.restore(self.manifest)
         self.plan_storage()
-        self.publisher.open()
+        if not self.read_only:
+            self.publisher.open()
 
     # Definitions
 
     def open_source(self, definition: TableDefinition) -> None:
         """Build a table's connector, if it names one."""
-        if definition.connector not in (None, OBJECT):
+        if definition.connector not in (None, OBJECT) and not self.read_only:
             spec = SourceSpec(definition.name, definition.schema, definition.options)
             self.sources[definition.name] = create_source(str(definition.connector), spec)
 
@@ -399,6 +439,8 @@ class Engine:
         report: Mapping[str, Any] | None = None,
     ) -> None:
         """Make an epoch, or a new revision of the current one, durable and visible."""
+        if self.read_only:
+            raise ReadOnlyDatabase("a commit", str(self.root))
         self.holding.note(epoch)
         self.timeline.pinned = frozenset().union(*(pinned(epoch) for pinned in self.pins))
         self.timeline.commit(
@@ -419,7 +461,7 @@ class Engine:
             },
             watermarks=self.time.watermarks.settle(self.holding.held()),
         )
-        self.visible = Visible(self.manifest, self.catalog)
+        self.show(Visible(self.manifest, self.catalog))
         self.changelog.notify()
 
     # Reading

@@ -55,7 +55,7 @@ class Publisher:
         self._engine = engine
         self._defined: dict[str, SinkDefinition] = {}
         self._connectors: dict[str, SinkConnector] = {}
-        self._cursors = CursorStore(engine.root)
+        self._cursors = CursorStore(engine.root, cached=not engine.read_only)
         sinks_at_large.reached = lambda point: files.failpoint(point)
 
     def sinks(self) -> Sequence[SinkDefinition]:
@@ -68,6 +68,7 @@ class Publisher:
 
     def load(self, data: Iterable[Mapping[str, Any]]) -> None:
         """Know the sinks of a reopened database."""
+        self._defined.clear()
         for entry in data:
             definition = SinkDefinition(**entry)
             self._defined[definition.name] = definition

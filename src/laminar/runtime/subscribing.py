@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from laminar.errors import EpochNotFound, InvalidSetting, SubscriptionEnded
+from laminar.errors import EpochNotFound, InvalidSetting, ReadOnlyDatabase, SubscriptionEnded
 from laminar.runtime.changelog import Need
 from laminar.runtime.differences import Told
 from laminar.runtime.timeline import fingerprint
@@ -229,6 +229,8 @@ def subscribe(
 ) -> Subscription[_T]:
     """Open a subscription; one with a known name goes on where it was, unless told otherwise."""
     relation = engine.visible.catalog.resolve(relation)
+    if name is not None and engine.read_only:
+        raise ReadOnlyDatabase("a subscription with a name", str(engine.root))
     cursor = engine.subscriptions.cursors.get(name) if name is not None else None
     goes_on = cursor is not None and from_epoch is None
     if cursor is not None and cursor.about["relation"] != relation:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from laminar.errors import NotSupported
+from laminar.errors import EpochNotFound, NotSupported
 from laminar.model.trace import Manifest, Trace
 from laminar.store import ManifestStore, discard, sweep
+
+_TRIES = 10
+"""How often a manifest is looked for that another process replaces at the same time."""
 
 
 class Timeline:
     """One writer moves it forward; `manifest` is where it stands."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, read_only: bool = False) -> None:
         self._root = root
         self._store = ManifestStore(root)
         self.manifest = self._store.latest() or Manifest(0, {}, {}, [], {}, {}, "", revision=-1)
@@ -25,7 +29,20 @@ class Timeline:
         """How many past epochs can be read again."""
         self.pinned: frozenset[int] = frozenset()
         """Epochs that somebody still has to read, however old."""
-        sweep(root, self._store.live_files())
+        if not read_only:
+            sweep(root, self._store.live_files())
+
+    def refresh(self) -> bool:
+        """Move to what another process has committed last; say whether that is something new."""
+        for _ in range(_TRIES):
+            newest = self._store.newest()
+            if newest in (None, (self.manifest.epoch, self.manifest.revision)):
+                return False
+            # It may have been replaced by a newer revision since it was listed.
+            with suppress(FileNotFoundError):
+                self.manifest = self._store.latest() or self.manifest
+                return True
+        return False
 
     @property
     def epoch(self) -> int:
@@ -69,11 +86,15 @@ class Timeline:
 
     def get(self, epoch: int) -> Manifest:
         """Return an epoch as it was committed last; raise if it is not kept."""
-        return self._store.get(epoch)
+        for _ in range(_TRIES):
+            # A writer beside us may put a newer revision in its place, or remove it for good.
+            with suppress(FileNotFoundError):
+                return self._store.get(epoch)
+        raise EpochNotFound(epoch, None, None)
 
     def at(self, epoch: int, names: Iterable[str]) -> Manifest:
         """Return an older epoch, if the named relations were defined then as they are now."""
-        manifest = self._store.get(epoch)
+        manifest = self.get(epoch)
         then, now = _by_name(manifest), _by_name(self.manifest)
         for name in names:
             if then.get(name) != now.get(name):

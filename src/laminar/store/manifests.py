@@ -55,6 +55,11 @@ class ManifestStore:
         versions = self._versions()
         return self._read(versions[-1]) if versions else None
 
+    def newest(self) -> tuple[int, int] | None:
+        """Return the newest epoch and its revision, without reading it."""
+        versions = self._versions()
+        return versions[-1] if versions else None
+
     def get(self, epoch: int) -> Manifest:
         """Return the manifest of an epoch, in its last revision.
 

@@ -62,7 +62,8 @@ class EpochLog:
         UnsupportedFormat: a newer version wrote it.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, read_only: bool = False) -> None:
+        self._read_only = read_only
         self._path = root.resolve() / WAL / _NAME
         self._guard = threading.Lock()
         self._file: IO[bytes] | None = None
@@ -181,7 +182,7 @@ class EpochLog:
         bad = [number for number, line in enumerate(lines, 1) if not self._take(line)]
         self.damaged = tuple(f"{self._path}: line {number} is damaged" for number in bad)
         self._records = len(lines)
-        if rest:
+        if rest and not self._read_only:  # a writer beside us may be in the middle of a line
             with files.unwritable(self._path):
                 os.truncate(self._path, len(data) - len(rest))
 
