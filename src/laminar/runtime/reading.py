@@ -19,7 +19,7 @@ from laminar.runtime.spark import suit
 from laminar.runtime.system import TABLES
 from laminar.runtime.visible import Visible
 from laminar.sql import relations_of, rewrite_windows
-from laminar.sql.asof import has_asof
+from laminar.sql.asof import has_asof, spell_out
 from laminar.sql.changes import ChangeRange, name_changes
 from laminar.sql.system import SYSTEM, name_system_tables, system_table
 from laminar.sql.time_travel import Past
@@ -67,9 +67,7 @@ class Reader:
 
         In one with `pasts` every relation says its own epoch.
         """
-        if has_asof(query):
-            raise NotSupported("ASOF JOIN in a query", "create a materialized view with it")
-        text = rewrite_windows(query)
+        text = rewrite_windows(spell_out(query) if has_asof(query) else query)
         with self.lock:
             try:
                 bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)

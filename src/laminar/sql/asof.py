@@ -2,8 +2,11 @@
 
     a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.k = b.k
 
-Spark has no such join. For checking names and types it is read as a left join with a mark in its
-condition, by which the planner knows it again; it never runs like that.
+Spark has no such join. In a view it is read, for checking names and types, as a left join with a
+mark in its condition, by which the planner knows it again; it never runs like that. In a query it
+becomes a subquery per row, which Spark turns into a join:
+
+    a JOIN LATERAL (the greatest of the rows of b at the nearest time) AS b
 """
 
 from __future__ import annotations
@@ -12,10 +15,19 @@ from typing import NoReturn
 
 from laminar.errors.sql import NotSupported
 from laminar.sql.cursor import Cursor
-from laminar.sql.tokens import tokenize
+from laminar.sql.keywords import keywords
+from laminar.sql.tokens import Kind, tokenize
 
 MARK = "laminar asof"
 """A text that is not NULL, in the condition of a join that is an ASOF JOIN."""
+
+_NEAREST = {">=": "MAX_BY", ">": "MAX_BY", "<=": "MIN_BY", "<": "MIN_BY"}
+_FLIPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
+_ENDS = keywords(
+    "JOIN LEFT RIGHT FULL INNER CROSS NATURAL ASOF SEMI ANTI LATERAL WHERE GROUP HAVING ORDER SORT"
+    " CLUSTER DISTRIBUTE LIMIT OFFSET WINDOW QUALIFY UNION EXCEPT INTERSECT MINUS PIVOT UNPIVOT ;"
+)
+"""What may follow the condition of a join."""
 
 _FORM = "write a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.k = b.k"
 
@@ -51,6 +63,85 @@ def rewrite_asof(query: str) -> str:
     for start, stop, text in sorted(changes, reverse=True):
         query = query[:start] + text + query[stop:]
     return query
+
+
+def spell_out(query: str) -> str:
+    """Return a query with every ASOF JOIN in words that Spark can run."""
+    while True:
+        cursor = Cursor(query, tokenize(query))
+        tokens = cursor.tokens
+        places = [
+            place
+            for place in range(len(tokens) - 1)
+            if tokens[place].is_word("ASOF") and tokens[place + 1].is_word("JOIN")
+        ]
+        if not places:
+            return query
+        # The last one first: one that is inside another comes after it.
+        query = _spelled_out(cursor, places[-1])
+
+
+def _spelled_out(cursor: Cursor, place: int) -> str:
+    tokens = cursor.tokens
+    match = _find(cursor, place + 2, "MATCH_CONDITION")
+    opening = match + 1
+    if opening >= len(tokens) or not tokens[opening].is_symbol("("):
+        _refuse(cursor, place, "MATCH_CONDITION")
+    closing = _closing(cursor, opening)
+    if closing + 1 >= len(tokens) or not tokens[closing + 1].is_word("ON"):
+        _refuse(cursor, place, "ON")
+    stop = _end_of_condition(cursor, closing + 2)
+    alias = tokens[match - 1]
+    if alias.kind not in (Kind.WORD, Kind.QUOTED):
+        _refuse(cursor, place, "a name for what it joins")
+    time, call = _right_time(cursor, opening, closing, alias.value)
+    matched, equal = cursor.slice(opening, closing + 1), cursor.slice(closing + 2, stop)
+    rows = cursor.slice(place + 2, match)
+    name = alias.text
+    at_one_time = (
+        f"SELECT {time} AS __t, MAX(STRUCT({name}.*)) AS __g FROM {rows} "
+        f"WHERE {matched} AND ({equal}) GROUP BY {time}"
+    )
+    nearest = f"SELECT {call}(__g, __t) AS __m FROM ({at_one_time})"
+    instead = f"JOIN LATERAL (SELECT __m.* FROM ({nearest})) AS {name}"
+    end = tokens[stop - 1].end
+    return cursor.text[: tokens[place].start] + instead + cursor.text[end:]
+
+
+def _right_time(cursor: Cursor, opening: int, closing: int, alias: str) -> tuple[str, str]:
+    """Return the time of the joined rows, and the aggregate that finds the nearest of them."""
+    for at in range(opening + 1, closing):
+        sign = cursor.tokens[at].text
+        if sign in _NEAREST:
+            left, right = cursor.slice(opening + 1, at), cursor.slice(at + 1, closing)
+            if _mentions(cursor, at + 1, closing, alias):
+                return right, _NEAREST[sign]
+            if _mentions(cursor, opening + 1, at, alias):
+                return left, _NEAREST[_FLIPPED[sign]]
+    raise cursor.here(
+        NotSupported("this MATCH_CONDITION", f"{_FORM}, with the names of both before the dots"),
+        cursor.tokens[opening],
+    )
+
+
+def _mentions(cursor: Cursor, start: int, stop: int, alias: str) -> bool:
+    return any(
+        cursor.tokens[at].value.lower() == alias.lower() and cursor.tokens[at + 1].is_symbol(".")
+        for at in range(start, stop - 1)
+    )
+
+
+def _end_of_condition(cursor: Cursor, start: int) -> int:
+    depth = 0
+    for at in range(start, len(cursor.tokens)):
+        token = cursor.tokens[at]
+        is_call = at + 1 < len(cursor.tokens) and cursor.tokens[at + 1].is_symbol("(")
+        if depth == 0 and (token.is_symbol(",") or (token.upper in _ENDS and not is_call)):
+            return at
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth < 0:
+            return at
+    return len(cursor.tokens)
 
 
 def _refuse(cursor: Cursor, place: int, missing: str) -> NoReturn:
