@@ -26,6 +26,7 @@ from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
 from laminar.runtime.programs import attach
 from laminar.runtime.reading import Reader
+from laminar.runtime.recovering import Definitions, complete, recover, restore
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
@@ -38,6 +39,7 @@ from laminar.store import SegmentStore, StateLock
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from laminar.checkpoint import RecoveryConfig
     from laminar.dag import StreamingDag
     from laminar.runtime.differences import Told
     from laminar.runtime.metrics import Metrics
@@ -50,6 +52,7 @@ def connect(
     spark: SparkSession | None = None,
     master: str | None = None,
     settings: TimeSettings | None = None,
+    recovery: RecoveryConfig | None = None,
 ) -> Database:
     """Open a database, or create it.
 
@@ -58,8 +61,9 @@ def connect(
         spark: a session of the caller's; by default an embedded one is started.
         master: where an embedded session runs, `local[*]` by default.
         settings: limits of event time, and the clock that time is read from.
+        recovery: which state to open, and how it is verified; the newest that is whole by default.
     """
-    return Database(path, spark=spark, master=master, settings=settings)
+    return Database(path, spark=spark, master=master, settings=settings, recovery=recovery)
 
 
 class Database:
@@ -72,14 +76,20 @@ class Database:
         spark: SparkSession | None = None,
         master: str | None = None,
         settings: TimeSettings | None = None,
+        recovery: RecoveryConfig | None = None,
     ) -> None:
         self._temporary = path is None
         self.path = _folder(path)
         # Before Spark starts, which takes seconds: a second writer hears at once.
         self._lock = StateLock(self.path)
         try:
+            found = recover(self.path, recovery)
             self._open(spark if spark is not None else start_spark(master), settings)
+            self.recovery = complete(self.engine, found, recovery)
+            """What was recovered on opening."""
         except BaseException:
+            if hasattr(self, "engine"):
+                self.engine.close()
             self._lock.release()
             raise
 
@@ -257,6 +267,23 @@ class Database:
         """
         self._require_open()
         return self.engine.checkpoints.now()
+
+    def restore(self, checkpoint_id: int, *, definitions: Definitions = "then") -> int:
+        """Go back to what a checkpoint holds; the state as it is now is set aside, not deleted.
+
+        It becomes the next epoch, so that sinks get the difference like any other change.
+
+        Args:
+            checkpoint_id: its number.
+            definitions: `then` brings back tables, views and sinks as they were defined;
+                `current` keeps those of now: views that were defined alike keep the rows they had
+                then, the others are built anew.
+
+        Returns:
+            The epoch that holds the checkpoint's content again.
+        """
+        self._require_open()
+        return restore(self.engine, checkpoint_id, definitions).epoch
 
     # Introspection
 

@@ -34,6 +34,8 @@ class DagCheckpointMetadata:
     """Node -> the state of its Python operator."""
     pushed: Mapping[str, int] = field(default_factory=dict)
     """Table -> the last batch that was pushed by then, read by an epoch or not."""
+    pushed_files: Mapping[str, str] = field(default_factory=dict)
+    """File of rows that no epoch had read by then -> its checksum; kept with the checkpoint."""
     pool: str = ""
     """The folder of its segments in checkpoint storage."""
     files: int = 0

@@ -169,6 +169,14 @@ class Checkpoints:
         if draft is None:
             return
         engine = self._engine
+        tables = [name for name, each in engine.tables().items() if each.connector is None]
+        last = {name: engine.pending.newest(name) for name in tables}
+        pushed = [
+            each.path.relative_to(engine.root.resolve()).as_posix()
+            for name in tables
+            for each in engine.pending.after(name, manifest.offsets.get(name) or 0)
+            if each.seq <= last[name]
+        ]
         draft = replace(
             draft,
             source_offsets=manifest.offsets,
@@ -176,14 +184,10 @@ class Checkpoints:
             epoch=manifest.epoch,
             revision=manifest.revision,
             created_at=datetime.fromtimestamp(engine.limits.clock() / 1000, UTC).isoformat(),
-            pushed={
-                name: engine.pending.newest(name)
-                for name, each in engine.tables().items()
-                if each.connector is None
-            },
+            pushed=last,
         )
         config = self.config()
-        future = self._pool.submit(self._save, draft, manifest, config)
+        future = self._pool.submit(self._save, draft, manifest, config, pushed)
         self._saving[checkpoint_id] = (manifest.epoch, future)
 
     def _save(
@@ -191,9 +195,10 @@ class Checkpoints:
         draft: DagCheckpointMetadata,
         manifest: Manifest,
         config: DagCheckpointConfig,
+        pushed: list[str],
     ) -> DagCheckpointMetadata:
         try:
-            done = self._saved(draft, manifest, config)
+            done = self._saved(draft, manifest, config, pushed)
             self.storage.retain(config.retained)
             with self._guard:
                 self.complete = self.storage.complete()
@@ -206,11 +211,15 @@ class Checkpoints:
                 self._saving.pop(draft.checkpoint_id, None)
 
     def _saved(
-        self, draft: DagCheckpointMetadata, manifest: Manifest, config: DagCheckpointConfig
+        self,
+        draft: DagCheckpointMetadata,
+        manifest: Manifest,
+        config: DagCheckpointConfig,
+        pushed: list[str],
     ) -> DagCheckpointMetadata:
         for tried in range(1, _TRIES + 1):
             try:
-                return self.storage.save(draft, manifest, config)
+                return self.storage.save(draft, manifest, config, pushed)
             except SegmentGone as error:
                 if tried == _TRIES:
                     raise SegmentMissing(str(error)) from error

@@ -19,13 +19,13 @@ class Timeline:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._store = ManifestStore(root)
-        self.manifest = self._store.latest() or Manifest(0, {}, {}, [], {}, {}, "", revision=-1)
+        self.store = ManifestStore(root)
+        self.manifest = self.store.latest() or Manifest(0, {}, {}, [], {}, {}, "", revision=-1)
         self.retained = 64
         """How many past epochs can be read again."""
         self.pinned: frozenset[int] = frozenset()
         """Epochs that somebody still has to read, however old."""
-        sweep(root, self._store.live_files())
+        sweep(root, self.store.live_files())
 
     @property
     def epoch(self) -> int:
@@ -54,26 +54,30 @@ class Timeline:
             state=state,
             committed_at=datetime.now(UTC).isoformat(),
         )
-        self._store.commit(manifest)
+        self.store.commit(manifest)
         self.manifest = manifest
-        discard(self._root, self._store.prune(self.retained, self.pinned))
+        discard(self._root, self.store.prune(self.retained, self.pinned))
+
+    def adopt(self, manifest: Manifest) -> None:
+        """Go on from an epoch that was committed beside this timeline, by a restore."""
+        self.manifest = manifest
 
     def kept(self) -> list[Manifest]:
         """Return all epochs that can be read, oldest first."""
-        older = [self._store.get(each) for each in self._store.epochs() if each < self.epoch]
+        older = [self.store.get(each) for each in self.store.epochs() if each < self.epoch]
         return [*older, self.manifest] if self.manifest.revision >= 0 else []
 
     def epochs(self) -> tuple[int, ...]:
         """Return the numbers of all epochs that can be read, oldest first."""
-        return self._store.epochs()
+        return self.store.epochs()
 
     def get(self, epoch: int) -> Manifest:
         """Return an epoch as it was committed last; raise if it is not kept."""
-        return self._store.get(epoch)
+        return self.store.get(epoch)
 
     def at(self, epoch: int, names: Iterable[str]) -> Manifest:
         """Return an older epoch, if the named relations were defined then as they are now."""
-        manifest = self._store.get(epoch)
+        manifest = self.store.get(epoch)
         then, now = _by_name(manifest), _by_name(self.manifest)
         for name in names:
             if then.get(name) != now.get(name):
