@@ -94,6 +94,10 @@ class Checkpoints:
                 if not self._is_due():
                     return None
                 self._last_ms = self._engine.limits.clock()
+                if coordinator.config.barrier_type is BarrierType.UNALIGNED:
+                    # It overtakes all that is on its way, this epoch too.
+                    self._all_report("interval")
+                    return None
                 waiting = [coordinator.trigger_checkpoint("interval")]
             self._with_epoch.setdefault(epoch, []).append(waiting[0])
             return coordinator.barrier(waiting[0])
@@ -151,7 +155,7 @@ class Checkpoints:
         return checkpoint_id
 
     def _all_report(self, trigger: str) -> int:
-        """Begin and end a checkpoint between two epochs: every node is at the same one."""
+        """Begin and end a checkpoint of what is committed: every node has a state of then."""
         manifest = self._engine.manifest
         coordinator = self._current()
         checkpoint_id = coordinator.trigger_checkpoint(trigger)
@@ -185,6 +189,10 @@ class Checkpoints:
             revision=manifest.revision,
             created_at=datetime.fromtimestamp(engine.limits.clock() / 1000, UTC).isoformat(),
             pushed=last,
+            in_flight={
+                str(each.epoch): {part.table: [part.start, part.end] for part in each.ranges}
+                for each in engine.wal.open_after(manifest.epoch)
+            },
         )
         config = self.config()
         future = self._pool.submit(self._save, draft, manifest, config, pushed)
