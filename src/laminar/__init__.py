@@ -15,8 +15,11 @@ if TYPE_CHECKING:
         DagCheckpointConfig,
         DagCheckpointCoordinator,
         DagCheckpointMetadata,
+        DagRecoveryManager,
+        DagRecoveryMetrics,
         RecoveryConfig,
         RecoveryMode,
+        RecoveryWarning,
     )
     from laminar.connectors import (
         ArrowSource,
@@ -196,6 +199,9 @@ if TYPE_CHECKING:
     )
 
 _HOMES: dict[str, str] = {
+    "RecoveryWarning": "laminar.checkpoint",
+    "DagRecoveryMetrics": "laminar.checkpoint",
+    "DagRecoveryManager": "laminar.checkpoint",
     "RecoveryMode": "laminar.checkpoint",
     "RecoveryConfig": "laminar.checkpoint",
     "DagCheckpointMetadata": "laminar.checkpoint",
@@ -382,6 +388,8 @@ __all__ = [
     "DagError",
     "DagNode",
     "DagNodeType",
+    "DagRecoveryManager",
+    "DagRecoveryMetrics",
     "DagWatermarkTracker",
     "DataError",
     "Database",
@@ -447,6 +455,7 @@ __all__ = [
     "RecoveryConfig",
     "RecoveryFailed",
     "RecoveryMode",
+    "RecoveryWarning",
     "RefreshPolicy",
     "RelationExists",
     "Result",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from laminar.checkpoint import DagRecoveryMetrics
 from laminar.errors import (
     DatabaseClosed,
     DatabaseNotFound,
@@ -28,6 +29,7 @@ from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
 from laminar.runtime.programs import attach
 from laminar.runtime.reading import Reader
+from laminar.runtime.recovering import Definitions, complete, recover, restore
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import own_session, start_spark
 from laminar.runtime.statements import Statements
@@ -40,6 +42,7 @@ from laminar.store import ManifestStore, SegmentStore, StateLock
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from laminar.checkpoint import RecoveryConfig
     from laminar.dag import StreamingDag
     from laminar.runtime.differences import Told
     from laminar.runtime.metrics import Metrics
@@ -53,6 +56,7 @@ def connect(
     master: str | None = None,
     settings: TimeSettings | None = None,
     read_only: bool = False,
+    recovery: RecoveryConfig | None = None,
 ) -> Database:
     """Open a database, or create it.
 
@@ -63,8 +67,16 @@ def connect(
         settings: limits of event time, and the clock that time is read from.
         read_only: read beside a process that writes: no lock is taken and nothing is written, and
             every query sees the newest epoch that is committed when it is asked.
+        recovery: which state to open, and how it is verified; the newest that is whole by default.
     """
-    return Database(path, spark=spark, master=master, settings=settings, read_only=read_only)
+    return Database(
+        path,
+        spark=spark,
+        master=master,
+        settings=settings,
+        read_only=read_only,
+        recovery=recovery,
+    )
 
 
 class Database:
@@ -78,15 +90,25 @@ class Database:
         master: str | None = None,
         settings: TimeSettings | None = None,
         read_only: bool = False,
+        recovery: RecoveryConfig | None = None,
     ) -> None:
         self._temporary = path is None
         self.path = _existing(path) if read_only else _folder(path)
         # Before Spark starts, which takes seconds: a second writer hears at once.
         self._lock = None if read_only else StateLock(self.path)
         try:
+            found = None if read_only else recover(self.path, recovery)
             session = spark if spark is not None else start_spark(master)
             self._open(session, settings, read_only=read_only)
+            self.recovery = (
+                DagRecoveryMetrics(None, self.engine.manifest.offsets, 0, source="reader")
+                if found is None
+                else complete(self.engine, found, recovery)
+            )
+            """What was recovered on opening; a reader recovers nothing."""
         except BaseException:
+            if hasattr(self, "engine"):
+                self.engine.close()
             if self._lock is not None:
                 self._lock.release()
             raise
@@ -269,6 +291,23 @@ class Database:
         """
         self._require_writable("checkpoint")
         return self.engine.checkpoints.now()
+
+    def restore(self, checkpoint_id: int, *, definitions: Definitions = "then") -> int:
+        """Go back to what a checkpoint holds; the state as it is now is set aside, not deleted.
+
+        It becomes the next epoch, so that sinks get the difference like any other change.
+
+        Args:
+            checkpoint_id: its number.
+            definitions: `then` brings back tables, views and sinks as they were defined;
+                `current` keeps those of now: views that were defined alike keep the rows they had
+                then, the others are built anew.
+
+        Returns:
+            The epoch that holds the checkpoint's content again.
+        """
+        self._require_writable("restore")
+        return restore(self.engine, checkpoint_id, definitions).epoch
 
     # Introspection
 

@@ -28,7 +28,14 @@ def segment(root: Path, relation: str, epoch: int) -> Segment:
     return Segment((name,), epoch, epoch, 1, path.stat().st_size, True, (files.checksum(path),))
 
 
-def build(root: Path, epochs: int, *, since: int = 1, log: bool = True) -> list[Manifest]:
+def build(
+    root: Path,
+    epochs: int,
+    *,
+    since: int = 1,
+    log: bool = True,
+    catalog: list[dict[str, Any]] | None = None,
+) -> list[Manifest]:
     """Commit epochs of the table `t` and of the view `v`, each with the row it was pushed."""
     store, wal, pending = ManifestStore(root), EpochLog(root), PendingLog(root)
     last = store.latest()
@@ -40,7 +47,7 @@ def build(root: Path, epochs: int, *, since: int = 1, log: bool = True) -> list[
             wal.begin(epoch, [Range("t", epoch - 1, epoch)])
         traces = {name: each.append(segment(root, name, epoch)) for name, each in traces.items()}
         at = f"2026-01-01T00:00:{epoch:02d}+00:00"
-        made.append(Manifest(epoch, traces, {"t": epoch}, CATALOG, {}, {}, at))
+        made.append(Manifest(epoch, traces, {"t": epoch}, catalog or CATALOG, {}, {}, at))
         store.commit(made[-1])
     return made
 

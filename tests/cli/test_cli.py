@@ -42,7 +42,7 @@ def require_clean(output: str) -> None:
 def test_help_names_the_commands() -> None:
     done = run("--help")
     assert done.returncode == 0
-    for command in ("run", "sql", "demo", "explain", "status", "init"):
+    for command in ("run", "sql", "demo", "explain", "status", "checkpoints", "init"):
         assert command in done.stdout
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
+from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckpointMetadata
 from laminar.cli import main
+from laminar.cli.checkpoints import read_checkpoints
 from laminar.cli.status import find_state, read_status
 from laminar.errors import DatabaseNotFound, ManifestCorrupt, SegmentMissing
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
@@ -115,3 +117,19 @@ def test_it_reads_well(
     assert "there is more" in shown
     assert "not known" in shown
     assert "materialized view" in shown
+
+
+def test_checkpoints_are_listed_without_spark(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseNotFound):
+        read_checkpoints(tmp_path)
+    manifest = Manifest(7, {}, {}, [], {}, {}, "2026-01-01T00:00:00+00:00")
+    ManifestStore(tmp_path).commit(manifest)
+    assert read_checkpoints(tmp_path) == []
+    storage = CheckpointStorage(tmp_path)
+    for number in (1, 2):
+        draft = DagCheckpointMetadata(number, 0.5, 3, {}, 7, created_at="2026-01-01T00:00:00Z")
+        storage.save(draft, manifest, DagCheckpointConfig())
+    (storage.folder / f"{1:012d}" / "metadata.json").write_bytes(b"{}")
+    first, second = read_checkpoints(tmp_path)
+    assert (first.status, first.epoch) == ("damaged", None)
+    assert (second.status, second.epoch, second.as_json()["checkpoint_id"]) == ("complete", 7, 2)

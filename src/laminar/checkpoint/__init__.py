@@ -3,6 +3,8 @@
 from laminar.checkpoint.config import DagCheckpointConfig, RecoveryConfig, RecoveryMode
 from laminar.checkpoint.coordinator import CheckpointProgress, DagCheckpointCoordinator
 from laminar.checkpoint.metadata import DagCheckpointMetadata
+from laminar.checkpoint.recovery import DagRecoveryManager
+from laminar.checkpoint.report import DagRecoveryMetrics, RecoveryWarning
 from laminar.checkpoint.storage import CheckpointStorage
 
 __all__ = [
@@ -11,6 +13,9 @@ __all__ = [
     "DagCheckpointConfig",
     "DagCheckpointCoordinator",
     "DagCheckpointMetadata",
+    "DagRecoveryManager",
+    "DagRecoveryMetrics",
     "RecoveryConfig",
     "RecoveryMode",
+    "RecoveryWarning",
 ]

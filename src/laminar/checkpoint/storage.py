@@ -90,6 +90,10 @@ class CheckpointStorage:
         """Return where a checkpoint keeps a data file."""
         return self.folder / found.pool / name
 
+    def place_pushed(self, found: DagCheckpointMetadata, name: str) -> Path:
+        """Return where a checkpoint keeps a file of pushed rows."""
+        return self._of(found.checkpoint_id) / name
+
     def complete(self) -> list[DagCheckpointMetadata]:
         """Return all checkpoints whose description can be read, oldest first."""
         found = []
@@ -106,9 +110,19 @@ class CheckpointStorage:
         return faults(wanted, lambda n: self.place(found, n), parallelism or self._parallelism)
 
     def save(
-        self, draft: DagCheckpointMetadata, manifest: Manifest, config: DagCheckpointConfig
+        self,
+        draft: DagCheckpointMetadata,
+        manifest: Manifest,
+        config: DagCheckpointConfig,
+        pushed: Iterable[str] = (),
     ) -> DagCheckpointMetadata:
         """Keep an epoch; on return it is durable, verified and complete.
+
+        Args:
+            draft: what is known of it already.
+            manifest: the epoch.
+            config: how to keep it.
+            pushed: files of rows that were pushed by then and that no epoch had read.
 
         Raises:
             SegmentGone: a segment is not there any more, because a newer revision has replaced it.
@@ -126,7 +140,8 @@ class CheckpointStorage:
             with files.unwritable(own):
                 files.make_dir(own)
                 files.failpoint("checkpoint.before_files")
-            self._keep(new, pool, copies=config.copies)
+            self._keep([each.name for each in new], pool, copies=config.copies)
+            self._keep(pushed, own.name, copies=config.copies)
             files.failpoint("checkpoint.after_files")
             bad = faults(new, lambda n: self.folder / pool / n, self._parallelism)
             for each, reason in bad.items():
@@ -135,6 +150,7 @@ class CheckpointStorage:
             sizes = {each.name: self._size(pool, each.name) for each in wanted}
             done = replace(
                 draft,
+                pushed_files={name: files.checksum(own / name) for name in pushed},
                 duration=round(draft.duration + time.perf_counter() - started, 6),
                 pool=pool,
                 files=len(wanted),
@@ -187,8 +203,8 @@ class CheckpointStorage:
         ids = [each.checkpoint_id for each in self.complete() if each.pool == pool]
         return frozenset(name for each in ids for name in self.manifest(each).files)
 
-    def _keep(self, new: Iterable[SegmentFile], pool: str, *, copies: bool) -> None:
-        names = [each.name for each in new]
+    def _keep(self, names: Iterable[str], pool: str, *, copies: bool) -> None:
+        names = list(names)
         with files.unwritable(self.folder / pool):
             folders = {(self.folder / pool / name).parent for name in names}
             for folder in folders:

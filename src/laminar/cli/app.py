@@ -144,6 +144,21 @@ def status(state: State = None, as_json: Json = False) -> None:
 
 
 @app.command()
+def checkpoints(state: State = None, as_json: Json = False) -> None:
+    """List the checkpoints of a database, without starting Spark."""
+    form = _format(as_json=as_json)
+    from laminar.cli.checkpoints import read_checkpoints, show_checkpoints
+    from laminar.cli.status import find_state
+
+    found = read_checkpoints(find_state(state))
+    if form is Format.JSON:
+        listed = [each.as_json() for each in found]
+        sys.stdout.write(json.dumps(listed, indent=2, ensure_ascii=False) + "\n")
+    else:
+        show_checkpoints(found, Printer())
+
+
+@app.command()
 def init(
     name: Annotated[Path, typer.Argument(help="The folder to create.", file_okay=False)],
 ) -> None:

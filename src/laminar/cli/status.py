@@ -188,7 +188,7 @@ def show_status(found: DatabaseStatus, printer: Printer) -> None:
     """Print it for people."""
     printer.line(
         f"{found.path}: epoch {found.epoch}, committed {_ago(found.age_seconds)} ago,"
-        f" {_size(found.bytes)}; epochs {found.oldest_epoch} to {found.epoch} can be read"
+        f" {size(found.bytes)}; epochs {found.oldest_epoch} to {found.epoch} can be read"
     )
     for name, time in found.watermarks.items():
         printer.line(f"watermark of {name}: {time}")
@@ -200,7 +200,7 @@ def show_status(found: DatabaseStatus, printer: Printer) -> None:
                 each.kind,
                 each.state,
                 "-" if each.rows is None else each.rows,
-                _size(each.bytes),
+                size(each.bytes),
                 each.segments,
                 _lag(each),
             )
@@ -219,7 +219,8 @@ def _lag(each: RelationStatus) -> str:
     return "none"
 
 
-def _size(count: int) -> str:
+def size(count: int) -> str:
+    """Return a number of bytes for people."""
     amount, unit = float(count), "B"
     for bigger in ("KB", "MB", "GB", "TB"):
         if amount < 1000:

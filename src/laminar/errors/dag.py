@@ -267,17 +267,23 @@ class NoCheckpointFound(DagError):
 
 
 class RecoveryFailed(DagError):
-    """A checkpoint was found, but its state could not be put back.
+    """No state of a database is whole, or going back to one would lose rows.
 
-    The detail says which part failed. Restore an older checkpoint by its number.
+    The detail says which files are damaged; nothing was touched. Put them back from a backup, or
+    accept the loss: open it with `connect(path, recovery=RecoveryConfig(RecoveryMode.Specific(n)))`
+    to go on from checkpoint n. `laminar checkpoints` lists them.
     """
 
     code: ClassVar[str] = "LMR-1015"
 
-    def __init__(self, reason: object) -> None:
+    def __init__(self, reason: object, path: str = "") -> None:
         super().__init__(
-            "recovery failed", detail=str(reason), hint="restore an older checkpoint by its number"
+            f"recovery failed{f': {path}' if path else ''}",
+            detail=str(reason),
+            hint="put the damaged files back, or open it at a checkpoint:"
+            " connect(..., recovery=RecoveryConfig(RecoveryMode.Specific(n)))",
         )
+        self.path = path
 
 
 class InvalidSchema(DagError):

@@ -95,6 +95,10 @@ class Checkpoints:
                 if not self._is_due():
                     return None
                 self._last_ms = self._engine.limits.clock()
+                if coordinator.config.barrier_type is BarrierType.UNALIGNED:
+                    # It overtakes all that is on its way, this epoch too.
+                    self._all_report("interval")
+                    return None
                 waiting = [coordinator.trigger_checkpoint("interval")]
             self._with_epoch.setdefault(epoch, []).append(waiting[0])
             return coordinator.barrier(waiting[0])
@@ -152,7 +156,7 @@ class Checkpoints:
         return checkpoint_id
 
     def _all_report(self, trigger: str) -> int:
-        """Begin and end a checkpoint between two epochs: every node is at the same one."""
+        """Begin and end a checkpoint of what is committed: every node has a state of then."""
         manifest = self._engine.manifest
         coordinator = self._current()
         checkpoint_id = coordinator.trigger_checkpoint(trigger)
@@ -170,6 +174,14 @@ class Checkpoints:
         if draft is None:
             return
         engine = self._engine
+        tables = [name for name, each in engine.tables().items() if each.connector is None]
+        last = {name: engine.pending.newest(name) for name in tables}
+        pushed = [
+            each.path.relative_to(engine.root.resolve()).as_posix()
+            for name in tables
+            for each in engine.pending.after(name, manifest.offsets.get(name) or 0)
+            if each.seq <= last[name]
+        ]
         draft = replace(
             draft,
             source_offsets=manifest.offsets,
@@ -177,14 +189,14 @@ class Checkpoints:
             epoch=manifest.epoch,
             revision=manifest.revision,
             created_at=datetime.fromtimestamp(engine.limits.clock() / 1000, UTC).isoformat(),
-            pushed={
-                name: engine.pending.newest(name)
-                for name, each in engine.tables().items()
-                if each.connector is None
+            pushed=last,
+            in_flight={
+                str(each.epoch): {part.table: [part.start, part.end] for part in each.ranges}
+                for each in engine.wal.open_after(manifest.epoch)
             },
         )
         config = self.config()
-        future = self._pool.submit(self._save, draft, manifest, config)
+        future = self._pool.submit(self._save, draft, manifest, config, pushed)
         self._saving[checkpoint_id] = (manifest.epoch, future)
 
     def _save(
@@ -192,9 +204,10 @@ class Checkpoints:
         draft: DagCheckpointMetadata,
         manifest: Manifest,
         config: DagCheckpointConfig,
+        pushed: list[str],
     ) -> DagCheckpointMetadata:
         try:
-            done = self._saved(draft, manifest, config)
+            done = self._saved(draft, manifest, config, pushed)
             self.storage.retain(config.retained)
             with self._guard:
                 self.complete = self.storage.complete()
@@ -207,11 +220,15 @@ class Checkpoints:
                 self._saving.pop(draft.checkpoint_id, None)
 
     def _saved(
-        self, draft: DagCheckpointMetadata, manifest: Manifest, config: DagCheckpointConfig
+        self,
+        draft: DagCheckpointMetadata,
+        manifest: Manifest,
+        config: DagCheckpointConfig,
+        pushed: list[str],
     ) -> DagCheckpointMetadata:
         for tried in range(1, _TRIES + 1):
             try:
-                return self.storage.save(draft, manifest, config)
+                return self.storage.save(draft, manifest, config, pushed)
             except SegmentGone as error:
                 if tried == _TRIES:
                     raise SegmentMissing(str(error)) from error

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from laminar.checkpoint.restore import finish, numbers
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source, close
-from laminar.delta.program import Program, Recomputed
+from laminar.delta.program import Applied, Program, Recomputed
 from laminar.errors import (
     OperatorNotFound,
     ReadOnlyDatabase,
@@ -24,6 +25,7 @@ from laminar.runtime.catalog import Catalog
 from laminar.runtime.changelog import DagChangelogPropagator
 from laminar.runtime.checkpoints import Checkpoints
 from laminar.runtime.compactor import Compactor
+from laminar.runtime.defining import attach_operator
 from laminar.runtime.definitions import (
     LateDefinition,
     OperatorDefinition,
@@ -99,7 +101,7 @@ class Engine:
         self.settings = Settings(self.manifest.state.get("settings"))
         self.holding = Holding(self)
         self.wal = EpochLog(root, read_only=read_only)
-        self.pending = PendingLog(root, _committed(self.manifest))
+        self.pending = PendingLog(root, numbers(self.manifest))
         self.ingest = Ingest(self.room, self.pending, self.sources, self.limits)
         self.prefetch = Prefetch(self.ingest)
         self.checkpoints = Checkpoints(self)
@@ -115,6 +117,7 @@ class Engine:
             self.show(as_stored(self, self.manifest))
         else:
             self.pending.keep_only(self.tables())
+            finish(self.manifest, self.pending, self.wal)
 
     @property
     def manifest(self) -> Manifest:
@@ -136,7 +139,7 @@ class Engine:
         """Take over what another process has committed, and compile what it has defined."""
         self.settings = Settings(self.manifest.state.get("settings"))
         self.holding = Holding(self)
-        self.pending = PendingLog(self.root, _committed(self.manifest))
+        self.pending = PendingLog(self.root, numbers(self.manifest))
         if defined_anew:
             self.catalog = Catalog(SparkTyper(own_session(self.spark, partitions())))
             self.time = EventTime(lambda: self.catalog, self.limits)
@@ -168,6 +171,43 @@ class Engine:
         self.plan_storage()
         if not self.read_only:
             self.publisher.open()
+
+    def reload(self, manifest: Manifest) -> None:
+        """Go on from another manifest, such as one that a checkpoint was restored to."""
+        self.forget_executor()
+        self.publisher.forget()
+        self.timeline.adopt(manifest)
+        given = {name: self.sources[name] for name in self.sources if self._is_object(name)}
+        for name in [each for each in self.sources if each not in given]:
+            close(self.sources.pop(name))
+        programs, self.catalog = (
+            self.catalog.programs,
+            Catalog(SparkTyper(own_session(self.spark, partitions()))),
+        )
+        self.time = EventTime(lambda: self.catalog, self.limits)
+        self.holding = Holding(self)
+        self.pending.reload(numbers(manifest))
+        finish(manifest, self.pending, self.wal)
+        self._apply_settings()
+        self._reopen()
+        for name in list(self.operators):
+            definition = self.catalog.definitions.get(name)
+            if isinstance(definition, OperatorDefinition):
+                part = programs[name].relations[0]
+                spread = part.spread if isinstance(part, Applied) else ()
+                attach_operator(self, name, self.operators[name], spread)
+            else:
+                del self.operators[name]
+        known = self.catalog.definitions
+        for name in [each for each in self.sources if each not in known]:
+            del self.sources[name]
+        self.plan_storage()
+        self.show(Visible(self.manifest, self.catalog))
+        self.changelog.notify()
+
+    def _is_object(self, name: str) -> bool:
+        definition = self.catalog.definitions.get(name)
+        return isinstance(definition, TableDefinition) and definition.connector == OBJECT
 
     # Definitions
 
@@ -253,6 +293,15 @@ class Engine:
                 name, self.catalog.relations, traces, self.manifest.epoch
             )
         return traces
+
+    def with_rows(self, traces: Mapping[str, Trace], views: Iterable[str]) -> Mapping[str, Trace]:
+        """Return the traces with rows of what views, which are to be filled, need rows of.
+
+        Nobody needed them when these traces were written: accumulators were enough.
+        """
+        own = {name for view in views for name in self.own(view)}
+        finished = self.catalog.relations.finished
+        return self._finished(finished & (own | set(traces)), traces)
 
     # Event time
 
@@ -506,7 +555,3 @@ class Engine:
 
 
 _FULL_LOCK = threading.Lock()
-
-
-def _committed(manifest: Manifest) -> dict[str, int]:
-    return {name: end for name, end in manifest.offsets.items() if isinstance(end, int)}

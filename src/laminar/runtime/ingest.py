@@ -218,6 +218,12 @@ class Prefetch:
         segment = found[1].segment
         return replace(found[1], segment=segment and replace(segment, lo=epoch, hi=epoch))
 
+    def settle(self) -> None:
+        """Wait for what is being read ahead, and drop it."""
+        for _, future in self._ahead.values():
+            future.exception()
+        self.forget()
+
     def forget(self) -> None:
         """Drop all that was read ahead, after an epoch that failed."""
         self._ahead.clear()

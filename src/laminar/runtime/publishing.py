@@ -78,6 +78,8 @@ class Publisher:
         for definition in self._defined.values():
             if definition.connector != OBJECT:
                 self._connectors[definition.name] = self.build(definition)
+        for name in [each for each in self._connectors if each not in self._defined]:
+            close_sink(self._connectors.pop(name))
         self._cursors.keep_only(self._defined)
 
     def build(self, definition: SinkDefinition) -> SinkConnector:
@@ -203,6 +205,12 @@ class Publisher:
             raise ConnectorError(sink.name, error.message) from error
         except Exception as error:
             raise ConnectorError(sink.name, first_sentence(error)) from error
+
+    def forget(self) -> None:
+        """Forget all sinks, before others are loaded; what is an object of Python code stays."""
+        for name in [each.name for each in self.sinks() if each.connector != OBJECT]:
+            close_sink(self._connectors.pop(name))
+        self._defined.clear()
 
     def close(self) -> None:
         """Close all connectors."""

@@ -18,6 +18,7 @@ from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.keys import refuse_unfit_keys
 from laminar.runtime.places import ABOUT_A_STATEMENT, placed
 from laminar.runtime.publishing import SinkDefinition, define_sink, drop_sink
+from laminar.runtime.recovering import restore
 from laminar.runtime.replacing import alter_view, replace_view
 from laminar.runtime.showing import Listing, Showing, find_sink
 from laminar.runtime.view_options import checked, resolve
@@ -232,8 +233,10 @@ class Statements:
         made = self._engine.checkpoints.now()
         return self._showing.checkpoints(made)
 
-    def _restore(self, _statement: s.Restore) -> Any:
-        raise NotSupported("RESTORE")
+    def _restore(self, statement: s.Restore) -> Any:
+        done = restore(self._engine, statement.checkpoint_id)
+        row = (str(done.checkpoint_id), str(done.epoch), str(done.set_aside))
+        return self._listing(["checkpoint_id", "epoch", "set_aside"], [row])
 
     def _explain(self, statement: s.Explain) -> Any:
         match statement.target:

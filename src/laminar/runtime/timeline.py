@@ -23,24 +23,24 @@ class Timeline:
 
     def __init__(self, root: Path, *, read_only: bool = False) -> None:
         self._root = root
-        self._store = ManifestStore(root)
-        self.manifest = self._store.latest() or Manifest(0, {}, {}, [], {}, {}, "", revision=-1)
+        self.store = ManifestStore(root)
+        self.manifest = self.store.latest() or Manifest(0, {}, {}, [], {}, {}, "", revision=-1)
         self.retained = 64
         """How many past epochs can be read again."""
         self.pinned: frozenset[int] = frozenset()
         """Epochs that somebody still has to read, however old."""
         if not read_only:
-            sweep(root, self._store.live_files())
+            sweep(root, self.store.live_files())
 
     def refresh(self) -> bool:
         """Move to what another process has committed last; say whether that is something new."""
         for _ in range(_TRIES):
-            newest = self._store.newest()
+            newest = self.store.newest()
             if newest in (None, (self.manifest.epoch, self.manifest.revision)):
                 return False
             # It may have been replaced by a newer revision since it was listed.
             with suppress(FileNotFoundError):
-                self.manifest = self._store.latest() or self.manifest
+                self.manifest = self.store.latest() or self.manifest
                 return True
         return False
 
@@ -71,25 +71,29 @@ class Timeline:
             state=state,
             committed_at=datetime.now(UTC).isoformat(),
         )
-        self._store.commit(manifest)
+        self.store.commit(manifest)
         self.manifest = manifest
-        discard(self._root, self._store.prune(self.retained, self.pinned))
+        discard(self._root, self.store.prune(self.retained, self.pinned))
+
+    def adopt(self, manifest: Manifest) -> None:
+        """Go on from an epoch that was committed beside this timeline, by a restore."""
+        self.manifest = manifest
 
     def kept(self) -> list[Manifest]:
         """Return all epochs that can be read, oldest first."""
-        older = [self._store.get(each) for each in self._store.epochs() if each < self.epoch]
+        older = [self.store.get(each) for each in self.store.epochs() if each < self.epoch]
         return [*older, self.manifest] if self.manifest.revision >= 0 else []
 
     def epochs(self) -> tuple[int, ...]:
         """Return the numbers of all epochs that can be read, oldest first."""
-        return self._store.epochs()
+        return self.store.epochs()
 
     def get(self, epoch: int) -> Manifest:
         """Return an epoch as it was committed last; raise if it is not kept."""
         for _ in range(_TRIES):
             # A writer beside us may put a newer revision in its place, or remove it for good.
             with suppress(FileNotFoundError):
-                return self._store.get(epoch)
+                return self.store.get(epoch)
         raise EpochNotFound(epoch, None, None)
 
     def at(self, epoch: int, names: Iterable[str]) -> Manifest:

@@ -16,10 +16,11 @@ _KEYWORDS = keywords(
 
 def same_query(left: str, right: str) -> bool:
     """Whether two queries are the same; names keep their case, because results show it."""
-    return _normal(left) == _normal(right)
+    return normal_query(left) == normal_query(right)
 
 
-def _normal(query: str) -> list[tuple[Kind, str]]:
+def normal_query(query: str) -> list[tuple[Kind, str]]:
+    """Return a query without blanks and comments, its keywords in one case."""
     return [(token.kind, _spelled(token)) for token in tokenize(query)]
 
 

@@ -97,6 +97,10 @@ class ManifestStore:
         """Return the highest epoch that a file is named after, readable or not."""
         return max((epoch for epoch, _ in self._versions()), default=0)
 
+    def next_revision(self, epoch: int) -> int:
+        """Return the first revision of an epoch that no file is named after."""
+        return max((rev for each, rev in self._versions() if each == epoch), default=-1) + 1
+
     def _versions(self) -> tuple[_Version, ...]:
         if not self._folder.is_dir():
             return ()

@@ -94,6 +94,13 @@ class PendingLog:
                     files.remove_quietly(batch.path)
             queue[:] = [batch for batch in queue if batch.seq > seq]
 
+    def reload(self, committed: Mapping[str, int]) -> None:
+        """Look again at what is there, after it was changed from outside."""
+        with self._guard:
+            self._committed = dict(committed)
+            self._queues.clear()
+            self._last.clear()
+
     def keep_only(self, tables: Collection[str]) -> None:
         """Forget what waits for tables that are no longer there."""
         if not self._root.is_dir():

@@ -1,0 +1,70 @@
+"""Setting state aside: nothing that was committed is ever deleted because of a recovery."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from laminar.checkpoint.storage import bring
+from laminar.model.trace import Manifest
+from laminar.store import files
+from laminar.store.cursors import SINKS, SUBSCRIPTIONS
+from laminar.store.manifests import MANIFESTS
+from laminar.store.pending import PENDING
+from laminar.store.wal import WAL
+
+SET_ASIDE = "set_aside"
+"""The folder of all that was set aside, under the store's root."""
+
+_NUMBER = re.compile(r"(\d+)-.*")
+
+
+def folder_for(root: Path, why: str) -> Path:
+    """Return a folder that does not exist yet, numbered and named after why it is needed."""
+    top = root / SET_ASIDE
+    names = [path.name for path in top.iterdir()] if top.is_dir() else []
+    taken = [int(found[1]) for name in names if (found := _NUMBER.fullmatch(name))]
+    return top / f"{max(taken, default=0) + 1:04d}-{why}"
+
+
+def whole_state(root: Path, manifests: Iterable[Manifest], why: str) -> Path:
+    """Give all that makes up the current state a second place; return it.
+
+    What comes of it is a state directory of its own that can be opened. Files that are replaced
+    later are copied, all others linked.
+    """
+    target = folder_for(root, why)
+    for top in (MANIFESTS, PENDING):
+        for path in sorted((root / top).rglob("*")):
+            if path.is_file():
+                _bring(root, path.relative_to(root).as_posix(), target)
+    for top in (WAL, SINKS, SUBSCRIPTIONS):
+        for path in sorted((root / top).rglob("*")):
+            if path.is_file():
+                _bring(root, path.relative_to(root).as_posix(), target, copies=True)
+    keep_data(root, manifests, target)
+    files.sync_dir(target.parent)
+    return target
+
+
+def keep_data(root: Path, manifests: Iterable[Manifest], target: Path) -> None:
+    """Give the data files of epochs a second place; those that are gone are left out."""
+    for name in sorted({name for each in manifests for name in each.files}):
+        if (root / name).exists():
+            _bring(root, name, target)
+
+
+def move(root: Path, paths: Iterable[Path], target: Path) -> None:
+    """Move files out of the way, each to the same place below a folder."""
+    for path in paths:
+        name = path.relative_to(root).as_posix()
+        _bring(root, name, target)
+        path.unlink()
+        files.sync_dir(path.parent)
+
+
+def _bring(root: Path, name: str, target: Path, *, copies: bool = False) -> None:
+    place = target / name
+    files.make_dir(place.parent)
+    bring(root / name, place, copies=copies)

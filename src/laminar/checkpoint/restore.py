@@ -1,0 +1,148 @@
+"""Going back to a checkpoint on purpose.
+
+Time does not run backwards: what comes of it is a new epoch, the next one, that holds what the
+checkpoint's epoch held. So whoever follows the epochs (sinks, subscriptions, readers of the past)
+sees one more change and nothing twice. The state as it was before is set aside whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from laminar.checkpoint import aside
+from laminar.checkpoint.fingerprint import changed, without
+from laminar.checkpoint.metadata import DagCheckpointMetadata
+from laminar.checkpoint.recovery import REBUILD, bring_back
+from laminar.checkpoint.storage import CheckpointStorage, bring
+from laminar.checkpoint.verify import fault
+from laminar.errors.dag import NoCheckpointFound, RecoveryFailed
+from laminar.model.trace import Manifest
+from laminar.store import EpochLog, ManifestStore, PendingLog, files
+
+RESTORED = "restored"
+"""The part of a manifest's state that says what a restore has left to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A checkpoint that is the newest epoch now."""
+
+    checkpoint_id: int
+    epoch: int
+    """The epoch that holds the checkpoint's content again."""
+    set_aside: Path
+    """A state directory of its own, with all that was there before."""
+    manifest: Manifest
+    rebuild: tuple[str, ...] = ()
+
+
+def load(storage: CheckpointStorage, checkpoint_id: int) -> tuple[DagCheckpointMetadata, Manifest]:
+    """Return a checkpoint that is whole.
+
+    Raises:
+        NoCheckpointFound: there is none of that number.
+        RecoveryFailed: some of it is damaged.
+    """
+    if checkpoint_id not in storage.ids():
+        known = ", ".join(map(str, storage.ids())) or "none"
+        raise NoCheckpointFound(f"{storage.folder}: {checkpoint_id}; there are: {known}")
+    found = storage.read(checkpoint_id)
+    manifest = storage.manifest(checkpoint_id)
+    for each, reason in storage.faults(found, manifest).items():
+        raise RecoveryFailed(f"checkpoint {checkpoint_id}: {each.name}: {reason}")
+    for name, checksum in found.pushed_files.items():
+        said = fault(storage.place_pushed(found, name), checksum)
+        if said is not None:
+            raise RecoveryFailed(f"checkpoint {checkpoint_id}: {name}: {said}")
+    return found, manifest
+
+
+def go_back(
+    root: Path,
+    storage: CheckpointStorage,
+    manifests: ManifestStore,
+    checkpoint: tuple[DagCheckpointMetadata, Manifest],
+    *,
+    state: Mapping[str, Any],
+    catalog: Sequence[Mapping[str, Any]] | None = None,
+) -> Restored:
+    """Make a checkpoint the newest epoch; one write decides, and `finish` tidies up after it.
+
+    Args:
+        root: the store's root.
+        storage: where checkpoints are.
+        manifests: where epochs are.
+        checkpoint: what to go back to, verified.
+        state: what is to be remembered otherwise than it was then.
+        catalog: definitions to keep instead of those of the checkpoint.
+    """
+    found, manifest = checkpoint
+    root = root.resolve()
+    head = manifests.last_number()
+    files.failpoint("restore.before_aside")
+    kept, _ = manifests.readable()
+    folder = aside.whole_state(root, kept, f"before-restore-epoch-{head}")
+    files.failpoint("restore.after_aside")
+    bring_back(root, storage, found, manifest)
+    _bring_back_pushed(root, storage, found)
+    defined = manifest.catalog if catalog is None else catalog
+    names = {each["name"]: each["kind"] for each in defined}
+    rebuild = tuple(n for n in changed(manifest.catalog, defined) if names[n] == "view")
+    absent = {each["name"] for each in manifest.catalog} - set(names)
+    placed = replace(
+        manifest,
+        epoch=head + 1,
+        revision=0,
+        traces=without(manifest.traces, {*rebuild, *absent}),
+        offsets={name: end for name, end in manifest.offsets.items() if name in names},
+        catalog=defined,
+        committed_at=datetime.now(UTC).isoformat(),
+        state={
+            **{key: value for key, value in manifest.state.items() if key != "report"},
+            **state,
+            REBUILD: list(rebuild),
+            RESTORED: {
+                "checkpoint": found.checkpoint_id,
+                "pushed": dict(found.pushed),
+                "last": {name: PendingLog(root).newest(name) for name in found.pushed},
+            },
+        },
+    )
+    manifests.commit(placed)
+    files.failpoint("restore.after_commit")
+    return Restored(found.checkpoint_id, placed.epoch, folder, placed, rebuild)
+
+
+def finish(manifest: Manifest, pending: PendingLog, log: EpochLog) -> None:
+    """Remove what came after the checkpoint; it was set aside. May be repeated after a crash."""
+    left = manifest.state.get(RESTORED)
+    if not left:
+        return
+    # Later ones stand on a history that is gone.
+    log.withdraw(manifest.epoch + 1)
+    for table, last in left["last"].items():
+        pending.drop_through(table, manifest.offsets.get(table) or 0)
+        pending.remove_between(table, left["pushed"].get(table, 0) + 1, last)
+    files.failpoint("restore.after_finish")
+
+
+def numbers(manifest: Manifest) -> dict[str, int]:
+    """Return table -> the last number of pushed rows that must not be given out again."""
+    last: Mapping[str, int] = (manifest.state.get(RESTORED) or {}).get("last", {})
+    read = {name: end for name, end in manifest.offsets.items() if isinstance(end, int)}
+    return {name: max(read.get(name, 0), last.get(name, 0)) for name in {*read, *last}}
+
+
+def _bring_back_pushed(
+    root: Path, storage: CheckpointStorage, found: DagCheckpointMetadata
+) -> None:
+    for name in found.pushed_files:
+        path = root / name
+        if not path.exists():
+            files.make_dir(path.parent)
+            bring(storage.place_pushed(found, name), path)
+            files.sync_dir(path.parent)
