@@ -196,6 +196,9 @@ if TYPE_CHECKING:
     from laminar.runtime.changelog import (
         DagChangelogPropagator,
     )
+    from laminar.runtime.continuous import (
+        LoopStatus,
+    )
     from laminar.runtime.metrics import (
         Metrics,
         NodeMetrics,
@@ -391,6 +394,7 @@ _HOMES: dict[str, str] = {
     "Ring1Action": "laminar.bridge",
     "SpillLog": "laminar.bridge",
     "SpillToDisk": "laminar.bridge",
+    "LoopStatus": "laminar.runtime.continuous",
 }
 """Public name -> the module it comes from; `__all__` and the imports above say the same."""
 
@@ -473,6 +477,7 @@ __all__ = [
     "JavaUnavailable",
     "LaminarError",
     "LoopFailed",
+    "LoopStatus",
     "ManifestCorrupt",
     "MaterializedView",
     "MergeConflict",

@@ -22,6 +22,7 @@ from laminar.errors import (
     StoreUnwritable,
 )
 from laminar.result import Changes, Result
+from laminar.runtime.continuous import Continuous
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
 from laminar.runtime.programs import attach
@@ -89,6 +90,9 @@ class Database:
         self._reader = Reader(self.engine, self._reading, SegmentStore(self.path, self._reading))
         self._callbacks: list[Callable[[EpochReport], object]] = []
         self._closed = False
+        self._loop = Continuous(
+            self.engine.inlets, self._step_ready, lambda: self.engine.manifest.epoch
+        )
         self._dml = Dml(self.engine, self._reader)
         self._statements = Statements(
             self.engine, self._dml, self._reader, self._query, self._listing, self.step
@@ -105,7 +109,7 @@ class Database:
 
     def run_statement(self, statement: Statement) -> Any:
         """Run one parsed statement."""
-        self._require_open()
+        self._require_well()
         return self._statements.run(statement)
 
     def sql(self, query: str, *, as_of_epoch: int | None = None) -> Result:
@@ -153,20 +157,24 @@ class Database:
     # Rows
 
     def insert(self, table: str, rows: Any) -> int:
-        """Add rows to a table; they are durable on return and visible after the next step."""
-        self._require_open()
+        """Add rows to a table; they are durable on return and visible after the next step.
+
+        Returns:
+            How many rows were added: all of them, or none if the source is one that drops.
+        """
+        self._require_well()
         return self._dml.insert(table, rows)
 
     def delete(self, table: str, rows: Any) -> int:
         """Take back one copy of each given row; an unknown row is an error, nothing is applied."""
-        self._require_open()
+        self._require_well()
         return self._dml.delete(table, rows)
 
     # Epochs
 
     def step(self) -> EpochReport | None:
         """Run one epoch over all that is pending; None if there is nothing to do."""
-        self._require_open()
+        self._require_well()
         report = self.engine.step()
         if report is not None:
             self._notify(report)
@@ -175,6 +183,43 @@ class Database:
     def _notify(self, report: EpochReport) -> None:
         for callback in self._callbacks:
             callback(report)
+
+    def start(self) -> None:
+        """Step in the background from now on, as soon as a source has a batch ready.
+
+        What goes wrong there is kept and raised by `stop`, or by the next call of any other kind;
+        `metrics().loop` shows it meanwhile. Functions given to `on_epoch` are called on the thread
+        of the loop.
+        """
+        self._require_well()
+        self.engine.require_attached()
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Stop stepping in the background, after the epoch that runs.
+
+        What the sources have delivered and no epoch has taken yet is for the next step.
+
+        Raises:
+            LaminarError: what went wrong since `start` and was not raised yet.
+        """
+        self._require_open()
+        self._loop.stop()
+
+    def _step_ready(self) -> int:
+        """Step over what the bridges have ready; the loop calls this. Return how often."""
+        done: list[EpochReport] = []
+
+        def committed(report: EpochReport) -> None:
+            done.append(report)
+            for callback in self._callbacks:
+                try:
+                    callback(report)
+                except Exception as error:
+                    self._loop.keep(error)  # the epoch is committed, whatever its listeners do
+
+        self.engine.flow(committed, limit=8, whole=False)
+        return len(done)
 
     def drain(self) -> EpochReport | None:
         """Step until all sources are idle; return the last report."""
@@ -195,12 +240,12 @@ class Database:
         The next step acts on it. A time may be ISO text; without a zone it is UTC, and one in the
         past changes nothing.
         """
-        self._require_open()
+        self._require_well()
         self.engine.advance_watermark(name, _micros(watermark))
 
     def end_of_stream(self, name: str) -> None:
         """Say that a source has no more rows: with the next step all its windows are over."""
-        self._require_open()
+        self._require_well()
         self.engine.end_of_stream(name)
 
     def on_epoch(self, callback: Callable[[EpochReport], object]) -> None:
@@ -268,7 +313,7 @@ class Database:
         """Return counters of this process."""
         from laminar.runtime.metrics import collect_metrics
 
-        return collect_metrics(self.engine)
+        return collect_metrics(self.engine, self._loop.status)
 
     # Lifetime
 
@@ -276,10 +321,16 @@ class Database:
         if self._closed:
             raise DatabaseClosed(str(self.path))
 
+    def _require_well(self) -> None:
+        """Raise if it is closed, or what the loop in the background has met."""
+        self._require_open()
+        self._loop.report()
+
     def close(self) -> None:
         """Stop; everything committed is on disk already."""
         if self._closed:
             return
+        self._loop.halt()
         self._closed = True
         try:
             self.engine.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +25,14 @@ class BridgeCounters:
     """Rows that no epoch has taken yet."""
     waiting_bytes: int = 0
     """Memory that they take."""
+
+    def after(self, past: BridgeCounters) -> BridgeCounters:
+        """Return these with what an earlier bridge of the same source has counted."""
+        return replace(
+            self,
+            sent=self.sent + past.sent,
+            batches=self.batches + past.batches,
+            dropped=self.dropped + past.dropped,
+            spilled=self.spilled + past.spilled,
+            paused_seconds=self.paused_seconds + past.paused_seconds,
+        )

@@ -110,6 +110,7 @@ class PipelineBridge:
         start: Any = None,
         end: Any = None,
         note: Any = None,
+        force: bool = False,
     ) -> bool:
         """Send rows that belong together; see `send_event`.
 
@@ -120,12 +121,13 @@ class PipelineBridge:
             start: where their range begins, if they have one.
             end: where it ends.
             note: a JSON value for the consumer.
+            force: take them although it is full, for what is kept elsewhere cannot be refused.
         """
         if self._closed:
             raise BridgeClosed(self.name)
         count, size = rows.num_rows, rows.nbytes
         batch = RowBatch(rows, event_time, key_hash, start, end, self._position, self.clock(), note)
-        if self.channel.is_spilling or not self.channel.fits(count, size):
+        if not force and (self.channel.is_spilling or not self.channel.fits(count, size)):
             if not self._overflowed(self.strategy, batch):
                 return False
         else:
@@ -147,13 +149,13 @@ class PipelineBridge:
                 return True
             else:
                 strategy = strategy.then
-        if isinstance(strategy, DropNewest):
-            self._drop(batch.rows.num_rows)
-            return False
-        self.pause()
-        raise Backpressure(self.name, self.channel.waiting, self._limit())
+        return self.refuse(batch.rows.num_rows, strategy)
 
-    def _drop(self, rows: int) -> None:
+    def refuse(self, rows: int, strategy: BackpressureStrategy) -> bool:
+        """Count rows that are let go, and return False; or raise, to make the source pause."""
+        if not isinstance(strategy, DropNewest):
+            self.pause()
+            raise Backpressure(self.name, self.channel.waiting, self._limit())
         self._dropped += rows
         now = self.clock()
         if self._warned_at is None or now - self._warned_at >= self._warn_every:
@@ -162,6 +164,7 @@ class PipelineBridge:
                 extra={"source": self.name, "rows": self._dropped - self._warned_of},
             )
             self._warned_at, self._warned_of = now, self._dropped
+        return False
 
     # Order
 

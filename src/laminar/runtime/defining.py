@@ -94,6 +94,7 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
         for each in dropped:
             engine.catalog.remove(each)
             engine.time.forget(each)
+            engine.inlets.forget(each)
             source = engine.sources.pop(each, None)
             if source is not None:
                 close(source)

@@ -49,7 +49,7 @@ class Dml:
     def insert(self, table: str, rows: Any) -> int:
         """Add rows."""
         definition = self._table(table)
-        return self._add(definition, self._arrow(definition, rows))
+        return self._admitted(definition, self._arrow(definition, rows))
 
     def delete(self, table: str, rows: Any) -> int:
         """Take back one copy of each row."""
@@ -79,6 +79,12 @@ class Dml:
         except SPARK_FAILS as error:
             raise explain_refusal(error, {}) from None
         _refuse_nulls(definition, data)
+        return self._admitted(definition, data)
+
+    def _admitted(self, definition: TableDefinition, data: pa.Table) -> int:
+        """Add rows if there is room for them; before any lock is taken, for this may wait."""
+        if not self._engine.inlets.admit(definition.name, data.num_rows):
+            return 0
         return self._add(definition, data)
 
     def _add(self, definition: TableDefinition, data: pa.Table) -> int:
@@ -195,7 +201,7 @@ class Dml:
             schema = pa.schema([*fields, *hidden])
             if ARRIVAL not in data.column_names:
                 data = data.append_column(ARRIVAL, pa.nulls(data.num_rows, pa.int64()))
-            self._engine.pending.append(definition.name, data.select(schema.names).cast(schema))
+            self._engine.inlets.push(definition.name, data.select(schema.names).cast(schema))
         return int(data.num_rows)
 
 

@@ -36,7 +36,9 @@ from laminar.runtime.executor import DagExecutor, named_error
 from laminar.runtime.faces import Faces, moments_of
 from laminar.runtime.filling import Filler
 from laminar.runtime.holding import Holding
-from laminar.runtime.ingest import Ingest, Prefetch, pending_ranges
+from laminar.runtime.ingest import Ingest
+from laminar.runtime.inlet_options import for_connector
+from laminar.runtime.inlets import Inlets
 from laminar.runtime.keys import Upserts
 from laminar.runtime.late import LATE_ROWS
 from laminar.runtime.operators import snapshots
@@ -91,7 +93,7 @@ class Engine:
         self.wal = EpochLog(root)
         self.pending = PendingLog(root, _committed(self.manifest))
         self.ingest = Ingest(self.room, self.pending, self.sources, self.limits)
-        self.prefetch = Prefetch(self.ingest)
+        self.inlets = Inlets(self)
         self.checkpoints = Checkpoints(self)
         self.pins.append(self.checkpoints.pinned)
         self.compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
@@ -134,7 +136,8 @@ class Engine:
     def open_source(self, definition: TableDefinition) -> None:
         """Build a table's connector, if it names one."""
         if definition.connector not in (None, OBJECT):
-            spec = SourceSpec(definition.name, definition.schema, definition.options)
+            options = for_connector(definition.options)
+            spec = SourceSpec(definition.name, definition.schema, options)
             self.sources[definition.name] = create_source(str(definition.connector), spec)
 
     @property
@@ -212,8 +215,11 @@ class Engine:
     def advance_watermark(self, name: str, watermark: int) -> None:
         """Say that a source has no more rows before a time; true from the next epoch on."""
         with self._lock:
-            self.time.watermarks.advance(self.catalog.resolve(name), watermark)
+            table = self.catalog.resolve(name)
+            self.time.watermarks.advance(table, watermark)
             self.commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
+            self.inlets.say(table, watermark)
+        self.inlets.wake()
 
     def end_of_stream(self, name: str) -> None:
         """Say that a source has no more rows."""
@@ -290,37 +296,39 @@ class Engine:
 
     # Epochs
 
-    def step(self) -> EpochReport | None:
-        """Run one epoch over all that is pending; None if nothing is."""
+    def step(self, *, whole: bool = True) -> EpochReport | None:
+        """Run one epoch; None if there is nothing to do.
+
+        Args:
+            whole: over all that is pending; otherwise over what the bridges have ready.
+        """
         with self._lock:
             self.require_attached()
             self.publisher.catch_up()
             if logged := self.wal.open_after(self.manifest.epoch):
                 return self.epochs.run(self._still_there(logged[0]), logged[0])
-            taken = self.ranges_after(self.manifest.offsets)
+            taken = self.inlets.cut(whole=whole)
             if not taken and not self.time.is_due(self.manifest.traces, self.holding.held()):
                 self.checkpoints.idle()
                 return None
             return self.epochs.run(taken)
 
-    def flow(self, notify: Callable[[EpochReport], object], limit: int = 32) -> bool:
+    def flow(
+        self, notify: Callable[[EpochReport], object], limit: int = 32, *, whole: bool = True
+    ) -> bool:
         """Run up to so many epochs over what is pending; say whether there was anything to do.
 
         Epochs overlap where that cannot be seen from outside, see `Epochs.can_overlap`.
         """
         with self._lock:
             if not self.epochs.can_overlap() or self.wal.open_after(self.manifest.epoch):
-                report = self.step()
+                report = self.step(whole=whole)
                 if report is not None:
                     notify(report)
                 return report is not None
             self.require_attached()
             self.publisher.catch_up()
-            return self.epochs.flow(notify, limit) > 0
-
-    def ranges_after(self, offsets: Mapping[str, Any]) -> list[Range]:
-        """Return what there is to take after these offsets."""
-        return pending_ranges(self.tables(), self.sources, offsets, self.pending, self.prefetch)
+            return self.epochs.flow(notify, limit, whole=whole) > 0
 
     def _still_there(self, logged: LoggedEpoch) -> list[Range]:
         return [each for each in logged.ranges if each.table in self.catalog.definitions]
@@ -447,7 +455,7 @@ class Engine:
         with self._lock:
             if self.executor is not None:
                 self.executor.close()
-            self.prefetch.close()
+            self.inlets.close()
             self.compactor.close()
             self.checkpoints.close()
             for source in self.sources.values():

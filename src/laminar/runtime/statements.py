@@ -15,6 +15,7 @@ from laminar.errors import (
 )
 from laminar.runtime.defining import create_table, create_view, drop
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
+from laminar.runtime.inlet_options import for_connector, parse
 from laminar.runtime.keys import refuse_unfit_keys
 from laminar.runtime.places import ABOUT_A_STATEMENT, placed
 from laminar.runtime.publishing import SinkDefinition, define_sink, drop_sink
@@ -103,12 +104,14 @@ class Statements:
         refuse_own_columns([column.name for column in statement.columns])
         options = dict(statement.options)
         connector = options.pop("connector", None)
-        if connector is None and options:
-            raise NotSupported(f"{next(iter(options))} without a connector", "leave it out")
+        is_source = statement.kind is s.RelationKind.SOURCE
+        strange = for_connector(options) if is_source else options
+        if connector is None and strange:
+            raise NotSupported(f"{next(iter(strange))} without a connector", "leave it out")
         definition = TableDefinition(
             statement.name,
             tuple((f.name, f.type, f.nullable) for f in statement.schema.fields),
-            is_source=statement.kind is s.RelationKind.SOURCE,
+            is_source=is_source,
             connector=connector,
             options=options,
             sql=statement.text,
@@ -116,6 +119,7 @@ class Statements:
             **_event_time(statement),
         )
         refuse_unfit_keys(definition)
+        parse(options, pushed=connector is None)
         if connector is not None and definition.primary_key and not definition.is_source:
             raise NotSupported("PRIMARY KEY of a table with a connector", "declare a SOURCE")
         create_table(self._engine, definition)
