@@ -16,6 +16,9 @@ _log = logging.getLogger("laminar.loop")
 ATTEMPTS = 5
 """So often an epoch may fail in a row before the loop stops."""
 
+_FIRST_PAUSE = 0.1  # seconds before an epoch is tried again; twice as long each time
+_LONGEST_PAUSE = 5.0
+
 
 class Ways(Protocol):
     """The bridges, as the loop sees them."""
@@ -138,7 +141,8 @@ class Continuous:
                     lost.__cause__ = error
                     self._kept = lost
                     break
-                self._stopping.wait(min(5.0, 0.05 * 2**failed) if failed else 0)
+                if failed:
+                    self._stopping.wait(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (failed - 1)))
                 continue
             self._note_sources()
             if done:

@@ -253,6 +253,7 @@ class Engine:
             keep_fused=fused if stored else frozenset(),
             tapped=self.publisher.tapped() | self.subscriptions.tapped(),
         )
+        self.time.configure(self.tables())
         self.forget_executor()
 
     def forget_executor(self) -> None:
@@ -293,6 +294,9 @@ class Engine:
         for name in ("future_ms", "late_rows_kept", "aging_rows"):
             given = name in self.settings.given
             setattr(self.limits, name, number(name) if given else getattr(self._first_limits, name))
+        first, given = self._first_limits.idle_timeout_ms, "idle_timeout_ms" in self.settings.given
+        self.limits.idle_timeout_ms = number("idle_timeout_ms") or None if given else first
+        self.time.configure(self.tables())
 
     # Epochs
 

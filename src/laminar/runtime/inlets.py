@@ -90,6 +90,7 @@ class Inlets:
         """
         epoch = self._engine.manifest.epoch + 1
         said = self._engine.time.watermarks.said
+        self.gated = self._engine.time.watermarks.paused()
         inlets = [self.of(name) for name in self._engine.tables()]
         if whole and not self.running:
             for each in inlets:

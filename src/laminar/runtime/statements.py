@@ -9,6 +9,7 @@ from laminar.delta.change import Version
 from laminar.delta.emission import Emission, Mode
 from laminar.errors import (
     NotSupported,
+    NoWatermark,
     RelationExists,
     SqlSyntaxError,
     UnknownRelation,
@@ -119,7 +120,9 @@ class Statements:
             **_event_time(statement),
         )
         refuse_unfit_keys(definition)
-        parse(options, pushed=connector is None)
+        way_in = parse(options, pushed=connector is None)
+        if definition.event_time is None and (way_in.alignment_group or way_in.idle_timeout_ms):
+            raise NoWatermark(definition.name)
         if connector is not None and definition.primary_key and not definition.is_source:
             raise NotSupported("PRIMARY KEY of a table with a connector", "declare a SOURCE")
         create_table(self._engine, definition)

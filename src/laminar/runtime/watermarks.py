@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from laminar.dag.watermark import DagWatermarkTracker
+from laminar.dag.watermark import DagWatermarkTracker, WatermarkAlignmentGroup
 from laminar.errors import NoWatermark
 from laminar.model.event_time import END_OF_TIME, Chain, Timing
 from laminar.mv import MvRegistry
@@ -60,6 +60,20 @@ class Watermarks:
         self.said: dict[str, int] = {}
         self.parts: dict[str, dict[str, int]] = {}
         self._moved: dict[str, dict[str, int]] = {}  # as an epoch that is not committed leaves them
+
+    def configure(
+        self,
+        idle_ms: int | None,
+        own_idle_ms: Mapping[str, int],
+        groups: Iterable[WatermarkAlignmentGroup],
+    ) -> None:
+        """Set how long silent sources are waited for, and how far sources may drift apart."""
+        self._tracker.set_idle_timeouts(idle_ms, own_idle_ms)
+        self._tracker.set_alignment_groups(groups)
+
+    def paused(self) -> frozenset[str]:
+        """Sources that are too far ahead of their group to be read now."""
+        return frozenset(self._tracker.paused_sources())
 
     def add(self, definition: TableDefinition) -> None:
         """Follow a table; one without event time holds nobody back."""
