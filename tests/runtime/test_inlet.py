@@ -64,6 +64,9 @@ class ListIngest:
     def marks(self, _definition: Any, table: pa.Table, _now: int) -> dict[str, int]:
         return {"0": max(table["n"].to_pylist())}
 
+    def kept(self, _definition: Any, table: pa.Table) -> pa.Table:
+        return table
+
     def write(self, _d: Any, _number: int, table: pa.Table, marks: Any, *_: Any) -> Taken:
         name = f"f{len(self.written)}"
         self.written[name] = table["n"].to_pylist()

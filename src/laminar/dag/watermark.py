@@ -202,14 +202,24 @@ class DagWatermarkTracker:
 
     def paused_sources(self) -> tuple[str, ...]:
         """Return the sources that some alignment group finds too far ahead to be read now."""
-        # An idle source must not hold the others back, nor is there anything to pause in it.
-        awake = {
+        awake = self.awake()
+        paused = (name for group in self._groups.values() for name in group.ahead(awake))
+        return tuple(dict.fromkeys(paused))
+
+    def alignment_groups(self) -> tuple[WatermarkAlignmentGroup, ...]:
+        """Return the groups whose drift is bounded."""
+        return tuple(self._groups.values())
+
+    def awake(self) -> dict[str, int]:
+        """Return the watermarks that are compared.
+
+        An idle source must not hold the others back, nor is there anything to pause in it.
+        """
+        return {
             name: watermark
             for name, watermark in self._inner.watermarks().items()
             if not self._inner.is_idle(name)
         }
-        paused = (name for group in self._groups.values() for name in group.ahead(awake))
-        return tuple(dict.fromkeys(paused))
 
     def _wake(self, source: str) -> list[Advance]:
         return self._inner.mark_active(source) if self._inner.is_idle(source) else []

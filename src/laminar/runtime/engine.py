@@ -45,6 +45,7 @@ from laminar.runtime.operators import snapshots
 from laminar.runtime.publishing import Publisher
 from laminar.runtime.python_nodes import OBJECT, applied
 from laminar.runtime.report import EpochReport
+from laminar.runtime.retained import Retention
 from laminar.runtime.rooms import Room
 from laminar.runtime.settings import Settings
 from laminar.runtime.spark import own_session, partitions, suit
@@ -92,7 +93,10 @@ class Engine:
         self.holding = Holding(self)
         self.wal = EpochLog(root)
         self.pending = PendingLog(root, _committed(self.manifest))
-        self.ingest = Ingest(self.room, self.pending, self.sources, self.limits)
+        self.retention = Retention(self)
+        self.ingest = Ingest(
+            self.room, self.pending, self.sources, self.limits, self.retention.prefix
+        )
         self.inlets = Inlets(self)
         self.checkpoints = Checkpoints(self)
         self.pins.append(self.checkpoints.pinned)
@@ -103,6 +107,7 @@ class Engine:
         self._apply_settings()
         self._reopen()
         self.visible = Visible(self.manifest, self.catalog)
+        self.retention.follow()
         self.pending.keep_only(self.tables())
 
     @property
@@ -245,6 +250,7 @@ class Engine:
 
     def plan_storage(self, traces: Mapping[str, Trace] | None = None) -> None:
         """Decide anew which relations are stored, and which are computed when read."""
+        self.retention.require_kept()
         held = self.manifest.traces if traces is None else traces
         stored = frozenset(name for name, trace in held.items() if trace.segments)
         fused = frozenset(self.manifest.state.get("fused", ()))
@@ -425,6 +431,7 @@ class Engine:
             watermarks=self.time.watermarks.settle(self.holding.held()),
         )
         self.visible = Visible(self.manifest, self.catalog)
+        self.inlets.again(self.retention.follow())
         self.changelog.notify()
 
     # Reading

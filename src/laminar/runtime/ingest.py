@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from laminar.bridge.prefix import Prefix, PrefixStage
 from laminar.connectors.source import LiveSource, Source, explain_failure, read_arrow
 from laminar.model.trace import Segment
 from laminar.runtime.arrivals import numbered, numbered_frame
@@ -53,6 +54,7 @@ class Ingest:
         pending: rows that were pushed.
         sources: connectors by table.
         settings: how far ahead of the wall clock rows may be.
+        prefix: what is kept of a source; None if that is all.
     """
 
     def __init__(
@@ -61,11 +63,14 @@ class Ingest:
         pending: PendingLog,
         sources: Mapping[str, Source],
         settings: TimeSettings,
+        prefix: Callable[[str], Prefix | None],
     ) -> None:
         self._room = room
         self._pending = pending
         self._sources = sources
         self._settings = settings
+        self._prefix = prefix
+        self.stages: dict[str, PrefixStage] = {}
 
     def read(self, taken: Range, definition: TableDefinition, epoch: int, now_ms: int) -> Taken:
         """Store the rows of a range as a delta."""
@@ -74,7 +79,7 @@ class Ingest:
             if isinstance(found, Taken):
                 return found
             marks = self.marks(definition, found, now_ms)
-            return self.write(definition, epoch, found, marks, now_ms)
+            return self.write(definition, epoch, self.kept(definition, found), marks, now_ms)
         batches = self._pending.after(taken.table, taken.start)
         tables = [
             numbered(pq.read_table(each.path), each.seq)
@@ -83,7 +88,14 @@ class Ingest:
         ]
         rows = _concat(tables)
         marks = self.marks(definition, rows, now_ms)
-        return self.write(definition, epoch, rows, marks, now_ms)
+        return self.write(definition, epoch, self.kept(definition, rows), marks, now_ms)
+
+    def kept(self, definition: TableDefinition, table: pa.Table) -> pa.Table:
+        """Return what some view wants of rows, where a source keeps no more than that."""
+        prefix = self._prefix(definition.name)
+        if prefix is None:
+            return table
+        return self.stages.setdefault(definition.name, PrefixStage()).run(prefix, table)
 
     def now(self) -> int:
         """Return the wall clock, in milliseconds."""
@@ -198,4 +210,5 @@ def _times(definition: TableDefinition) -> tuple[str, ...]:
 def _concat(tables: list[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
-    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    # What is kept of a source may change from batch to batch, and a column that is gone is NULL.
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")

@@ -128,6 +128,8 @@ class SourceInlet:
         self._consumer = BridgeConsumer(self.bridge, self.options.policy)
         self._position = position
         self._way: deque[Step | SpillFile] = deque(spill.way_from(position) if spill else ())
+        self.latest: int | None = None
+        """The largest event time that was read."""
         self._unsent: tuple[Any, Range, dict[str, int]] | None = None
         self._next_poll = 0.0
         self._prepared: Prepared | None = None
@@ -206,16 +208,18 @@ class SourceInlet:
     def _follow(self) -> bool:
         """Go on along what was spilled before a restart."""
         step = self._way[0]
-        if isinstance(step, SpillFile):
-            self.bridge.channel.adopt(step)
-            self.bridge.go_on_from(step.step.end)
-            self._position = step.step.end
-            sent = True
-        else:
+        if not isinstance(step, SpillFile):
             sent = self._read(Range(self.definition.name, step.start, step.end))
-        if sent:
-            self._way.popleft()
-        return sent
+            if sent:
+                self._way.popleft()
+            return sent
+        while self._way and isinstance(self._way[0], SpillFile):
+            file = self._way.popleft()
+            assert isinstance(file, SpillFile)
+            self.bridge.channel.adopt(file)
+            self.bridge.go_on_from(file.step.end)
+            self._position = file.step.end
+        return True
 
     def _read(self, taken: Range) -> bool:
         ingest, now = self._site.ingest, self._site.ingest.now()
@@ -226,7 +230,8 @@ class SourceInlet:
                 discard(self._site.root, () if found.segment is None else found.segment.files)
                 return False
             return self._send(Stored(found), taken, dict(found.largest))
-        return self._send(found, taken, ingest.marks(self.definition, found, now))
+        marks = ingest.marks(self.definition, found, now)  # of all rows, wanted or not
+        return self._send(ingest.kept(self.definition, found), taken, marks)
 
     def _send(self, rows: Any, taken: Range, marks: dict[str, int]) -> bool:
         high = max(marks.values(), default=None)
@@ -239,6 +244,8 @@ class SourceInlet:
             return False
         self._unsent = None
         self._position = taken.end
+        if high is not None:
+            self.latest = high if self.latest is None else max(high, self.latest)
         return True
 
     def say(self, watermark: int) -> None:
@@ -332,7 +339,7 @@ class SourceInlet:
             for part in batch.parts:
                 for name, mark in (part.note or {}).items():
                     marks[name] = max(mark, marks.get(name, mark))
-            table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+            table = pa.concat_tables(tables, promote_options="default")
             written = ingest.write(self.definition, self._number, table, marks, now, rows)
             found = written if not stored else found.joined(written)
         return found

@@ -15,6 +15,7 @@ from laminar.runtime.inlet import Site, SourceInlet
 from laminar.runtime.inlet_options import parse
 from laminar.runtime.pushed import PushedInlet
 from laminar.runtime.time_settings import wall_clock
+from laminar.runtime.watermarks import Drift
 from laminar.store import Range
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ class Inlets:
         self._signals = 0
         self.running = False
         """Whether a loop in the background steps, so that sources are polled all the time."""
-        self.gated: frozenset[str] = frozenset()
-        """Sources that are too far ahead of others."""
+        self._drift = Drift()
         limits = engine.limits
         self.clock = time.monotonic if limits.clock is wall_clock else lambda: limits.clock() / 1000
         self._site = Site(
@@ -51,9 +51,18 @@ class Inlets:
             engine.store.root,
             self.clock,
             self.wake,
-            lambda name: name in self.gated,
+            self._is_gated,
             lambda: self.running,
         )
+
+    def _is_gated(self, name: str) -> bool:
+        """Whether a source is too far ahead of its alignment group, by what was read of each."""
+        if not self._drift.groups:
+            return False
+        inlets = tuple(self._inlets.items())
+        read = {key: each.latest for key, each in inlets if isinstance(each, SourceInlet)}
+        known = {key: time for key, time in read.items() if time is not None}
+        return self._drift.is_ahead(name, known)
 
     def of(self, name: str) -> AnyInlet:
         """Return the inlet of a table; it is opened where the last epoch left it."""
@@ -90,8 +99,8 @@ class Inlets:
         """
         epoch = self._engine.manifest.epoch + 1
         said = self._engine.time.watermarks.said
-        self.gated = self._engine.time.watermarks.paused()
-        inlets = [self.of(name) for name in self._engine.tables()]
+        self._drift = self._engine.time.watermarks.drift()
+        inlets = [self.of(name) for name in self._read()]
         if whole and not self.running:
             for each in inlets:
                 if isinstance(each, SourceInlet):
@@ -104,6 +113,11 @@ class Inlets:
             if taken is not None:
                 found.append(taken)
         return found
+
+    def _read(self) -> list[str]:
+        """Return the tables to read; one that keeps what is used waits until somebody uses it."""
+        unread = self._engine.retention.is_unread
+        return [name for name in self._engine.tables() if not unread(name)]
 
     def take(self, taken: Range, epoch: int, now_ms: int) -> Taken:
         """Hand over a range; one that no bridge has ready, as in a replay, is read now."""
@@ -120,9 +134,10 @@ class Inlets:
     def ahead(self) -> None:
         """Read what comes next while an epoch runs."""
         if not self.running:
-            for each in self._inlets.values():
-                if isinstance(each, SourceInlet):
-                    each.begin(ahead=True)
+            for name in self._read():
+                inlet = self._inlets.get(name)
+                if isinstance(inlet, SourceInlet):
+                    inlet.begin(ahead=True)
 
     def committed(self, ranges: Iterable[Range]) -> None:
         """Let go of what an epoch has taken, now that it is committed."""
@@ -134,9 +149,14 @@ class Inlets:
 
     def back(self) -> None:
         """Go back to the committed positions, after an epoch that failed."""
+        self.again(self._inlets)
+
+    def again(self, names: Iterable[str]) -> None:
+        """Let some sources be read again from their committed positions."""
         manifest = self._engine.manifest
-        for name, each in self._inlets.items():
-            each.restart(manifest.offsets.get(name), manifest.epoch)
+        for name in names:
+            if name in self._inlets:
+                self._inlets[name].restart(manifest.offsets.get(name), manifest.epoch)
 
     # What users do
 
@@ -170,7 +190,7 @@ class Inlets:
 
     def pump(self) -> None:
         """Let all sources be polled that have room."""
-        for name in self._engine.tables():
+        for name in self._read():
             inlet = self.of(name)
             if isinstance(inlet, SourceInlet):
                 inlet.pump()

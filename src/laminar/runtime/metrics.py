@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from laminar.bridge import BridgeCounters
+from laminar.bridge.prefix import PrefixCounters
 from laminar.runtime.continuous import LoopStatus
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Metrics:
     checkpoints: CheckpointMetrics
     bridges: Mapping[str, BridgeCounters]
     """Source or table -> what came in through its bridge."""
+    prefixes: Mapping[str, PrefixCounters]
+    """Source that keeps what is used -> rows that came, and rows that were kept."""
     loop: LoopStatus
     """The loop in the background, and what it last met."""
 
@@ -82,6 +85,7 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
         stored_bytes=sum(trace.bytes for trace in traces),
         late_rows=dict(engine.late_counts),
         bridges=engine.inlets.counters(),
+        prefixes={name: replace(s.counters) for name, s in engine.ingest.stages.items()},
         loop=loop or LoopStatus(),
         checkpoints=_checkpoints(engine),
     )

@@ -97,6 +97,7 @@ class Reader:
         suit(self.session, changed=faces.held_rows(names), held=0)
         for name in names:
             if name not in skip:
+                self._engine.retention.refuse_reading(name)
                 faces.content(name).createOrReplaceTempView(quote_all(name))
         text, bound = name_system_tables(text, system) if system else (text, {})
         for table, name in bound.items():
@@ -132,6 +133,7 @@ class Reader:
             if system_table(past.relation) is not None:
                 raise NotSupported(f'"{SYSTEM}" as of an older epoch', "it describes the newest")
             name = visible.catalog.resolve(past.relation)
+            self._engine.retention.refuse_reading(name)
             _, faces = self._engine.faces_at(
                 self.session, self.store, past.epoch, [name], visible=visible
             )

@@ -123,6 +123,9 @@ class Statements:
         way_in = parse(options, pushed=connector is None)
         if definition.event_time is None and (way_in.alignment_group or way_in.idle_timeout_ms):
             raise NoWatermark(definition.name)
+        if not way_in.keeps_all and (definition.primary_key or not is_source):
+            hint = "declare a SOURCE without PRIMARY KEY: a row may replace one that is needed"
+            raise NotSupported("retain = 'used' here", hint)
         if connector is not None and definition.primary_key and not definition.is_source:
             raise NotSupported("PRIMARY KEY of a table with a connector", "declare a SOURCE")
         create_table(self._engine, definition)
@@ -140,6 +143,7 @@ class Statements:
         if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
             return None
         relation = self._engine.catalog.resolve(statement.source)
+        self._engine.retention.refuse_reading(relation)
         options = dict(statement.options)
         connector = options.pop("connector", None)
         if connector is None:

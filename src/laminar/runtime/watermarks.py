@@ -29,6 +29,28 @@ class Turn:
     """How many rows of a relation may come or go because time has passed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How far sources have come at one moment, for whoever reads them on other threads."""
+
+    groups: tuple[WatermarkAlignmentGroup, ...] = ()
+    marks: Mapping[str, int] = field(default_factory=dict)
+    delays: Mapping[str, int] = field(default_factory=dict)
+
+    def is_ahead(self, name: str, read: Mapping[str, int]) -> bool:
+        """Whether a source is too far ahead of its group to be read now.
+
+        Args:
+            name: the source.
+            read: source -> the largest event time that was read, if no epoch took it yet.
+        """
+        marks = dict(self.marks)
+        for each in marks:
+            if each in read:
+                marks[each] = max(marks[each], read[each] - self.delays.get(each, 0))
+        return any(name in group.ahead(marks) for group in self.groups if name in group.members)
+
+
 class Dependencies:
     """Who reads whom by the definitions of the moment, which a change may replace as a whole."""
 
@@ -71,9 +93,12 @@ class Watermarks:
         self._tracker.set_idle_timeouts(idle_ms, own_idle_ms)
         self._tracker.set_alignment_groups(groups)
 
-    def paused(self) -> frozenset[str]:
-        """Sources that are too far ahead of their group to be read now."""
-        return frozenset(self._tracker.paused_sources())
+    def drift(self) -> Drift:
+        """Return how far apart the sources are that may not drift too far."""
+        groups = self._tracker.alignment_groups()
+        awake = self._tracker.awake() if groups else {}
+        delays = {name: each.delay_us for name, each in self._tables.items()} if groups else {}
+        return Drift(groups, awake, delays)
 
     def add(self, definition: TableDefinition) -> None:
         """Follow a table; one without event time holds nobody back."""
