@@ -33,13 +33,13 @@ class FakeWays:
         return self.failing
 
 
-def loop_of(step: Callable[[], object | None], epoch: Callable[[], int] = lambda: 0) -> Continuous:
+def loop_of(step: Callable[[], int], epoch: Callable[[], int] = lambda: 0) -> Continuous:
     return Continuous(FakeWays(), step, epoch)
 
 
 def test_it_steps_until_nothing_is_left_and_then_waits() -> None:
-    work = [1, 2, 3]
-    loop = loop_of(lambda: work.pop() if work else None)
+    work = [1, 2, 1]
+    loop = loop_of(lambda: work.pop() if work else 0)
     ways = loop._ways
     assert isinstance(ways, FakeWays)
     loop.start()
@@ -47,7 +47,7 @@ def test_it_steps_until_nothing_is_left_and_then_waits() -> None:
     assert ways.idle.wait(10)
     assert loop.status.running
     loop.stop()
-    assert loop.status.epochs == 3
+    assert loop.status.epochs == 4
     assert not loop.status.running
 
 
@@ -57,7 +57,7 @@ def test_an_epoch_that_keeps_failing_stops_the_loop_and_is_reported_once(
     monkeypatch.setattr("laminar.runtime.continuous._FIRST_PAUSE", 0.0)
     tried = []
 
-    def step() -> None:
+    def step() -> int:
         tried.append(1)
         raise ValueError("division by zero")
 
@@ -78,10 +78,10 @@ def test_a_failure_that_passes_is_reported_and_the_loop_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("laminar.runtime.continuous._FIRST_PAUSE", 0.0)
-    turns = iter([ValueError("not yet"), 1, None])
+    turns = iter([ValueError("not yet"), 1])
 
-    def step() -> object | None:
-        found = next(turns, None)
+    def step() -> int:
+        found = next(turns, 0)
         if isinstance(found, Exception):
             raise found
         return found
@@ -104,11 +104,11 @@ def test_views_that_fail_in_a_committed_epoch_do_not_stop_the_loop(
     epoch = 0
     done = threading.Event()
 
-    def step() -> object | None:
+    def step() -> int:
         nonlocal epoch
         if epoch == 3 * ATTEMPTS:
             done.set()
-            return None
+            return 0
         epoch += 1
         raise ValueError("one view of many")
 
@@ -120,7 +120,7 @@ def test_views_that_fail_in_a_committed_epoch_do_not_stop_the_loop(
 
 
 def test_a_source_that_cannot_be_read_is_reported_while_others_go_on() -> None:
-    loop = loop_of(lambda: None)
+    loop = loop_of(lambda: 0)
     ways = loop._ways
     assert isinstance(ways, FakeWays)
     ways.failing = {"s": SourceReadFailed("s", "the file is gone")}

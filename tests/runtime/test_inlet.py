@@ -14,11 +14,11 @@ from laminar.bridge import BatchPolicy, DropNewest, PauseSource, SpillToDisk
 from laminar.errors import Backpressure
 from laminar.model.trace import Segment
 from laminar.runtime.definitions import TableDefinition
-from laminar.runtime.ingest import Range, Taken
+from laminar.runtime.ingest import Taken
 from laminar.runtime.inlet import Site, SourceInlet
 from laminar.runtime.inlet_options import InletOptions
 from laminar.runtime.pushed import PushedInlet
-from laminar.store import PendingLog
+from laminar.store import PendingLog, Range
 
 TABLE = TableDefinition("s", (("n", "bigint", True),), is_source=True, connector="numbers")
 
