@@ -23,8 +23,10 @@ from laminar.errors import (
 )
 from laminar.result import Changes, Result
 from laminar.runtime.continuous import Continuous
+from laminar.runtime.defining import configure_source
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
+from laminar.runtime.inlet_options import to_options
 from laminar.runtime.programs import attach
 from laminar.runtime.reading import Reader
 from laminar.runtime.report import EpochReport
@@ -39,6 +41,7 @@ from laminar.store import SegmentStore, StateLock
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from laminar.bridge import BackpressureStrategy, BatchPolicy
     from laminar.dag import StreamingDag
     from laminar.runtime.differences import Told
     from laminar.runtime.metrics import Metrics
@@ -183,6 +186,23 @@ class Database:
     def _notify(self, report: EpochReport) -> None:
         for callback in self._callbacks:
             callback(report)
+
+    def configure_source(
+        self,
+        name: str,
+        *,
+        policy: BatchPolicy | None = None,
+        backpressure: BackpressureStrategy | None = None,
+    ) -> None:
+        """Say how the rows of a source come in, like the options after WITH do; it lasts.
+
+        Args:
+            name: the source.
+            policy: when a batch is closed.
+            backpressure: what to do when epochs are behind.
+        """
+        self._require_well()
+        configure_source(self.engine, name, to_options(policy, backpressure))
 
     def start(self) -> None:
         """Step in the background from now on, as soon as a source has a batch ready.

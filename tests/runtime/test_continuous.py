@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -78,11 +78,11 @@ def test_a_failure_that_passes_is_reported_and_the_loop_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("laminar.runtime.continuous._FIRST_PAUSE", 0.0)
-    turns = iter([ValueError("not yet"), 1])
+    turns: Iterator[int | ValueError] = iter([ValueError("not yet"), 1])
 
     def step() -> int:
-        found = next(turns, 0)
-        if isinstance(found, Exception):
+        found: int | ValueError = next(turns, 0)
+        if isinstance(found, ValueError):
             raise found
         return found
 

@@ -79,6 +79,15 @@ def test_rows_that_are_pushed_meet_the_bound_of_their_source(db: laminar.Databas
     assert db.insert("p", rows) == 8  # there is room again
     db.step()
     assert sorted(db.sql("SELECT s, COUNT(*) FROM v GROUP BY s").rows()) == [("d", 8), ("p", 16)]
+    policy = laminar.BatchPolicy(max_rows=7)
+    db.configure_source("d", policy=policy, backpressure=laminar.SpillToDisk(5_000))
+    assert db.insert("d", rows * 3) == 24
+    assert db.engine.inlets.of("d").options.policy == policy
+    (told,) = db.execute("SHOW CREATE d").rows()[0][-1:]
+    assert "backpressure = 'spill'" in told
+    assert "max_spill_bytes = '5000'" in told
+    db.configure_source("d", backpressure=laminar.DropNewest())
+    assert db.insert("d", rows) == 0
     assert counted(db, "bridge_dropped", "d") == 8
     assert db.metrics().bridges["p"].sent == 16
 
@@ -299,8 +308,11 @@ def test_a_source_keeps_what_its_views_use(db: laminar.Database) -> None:
     ):
         with pytest.raises(laminar.NotRetained, match=wanted):
             db.execute(f"CREATE MATERIALIZED VIEW bad AS {query}")
+    with pytest.raises(laminar.NotRetained):
+        db.subscribe("s")
     for statement in (
         "SELECT * FROM s",
+        "SELECT * FROM table_changes('s', 1)",
         "SELECT * FROM s AS OF EPOCH 1",
         "DELETE FROM p WHERE n = 1",
         "UPDATE p SET n = 1",

@@ -116,6 +116,8 @@ class SourceInlet:
         spills = isinstance(self.options.strategy, SpillToDisk)
         folder = self._site.root / SPILL / folder_name(self.definition.name)
         spill = SpillLog(folder) if spills else None
+        if spill is None and folder.is_dir():
+            SpillLog(folder).clear()  # it spilled once: those rows are read from the source again
         self.bridge = PipelineBridge(
             self.definition.name,
             capacity_rows=self.options.buffer_rows,

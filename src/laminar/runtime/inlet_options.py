@@ -134,3 +134,35 @@ def _millis(given: timedelta) -> int:
 
 def _micros(given: timedelta) -> int:
     return given // timedelta(microseconds=1)
+
+
+def to_options(
+    policy: BatchPolicy | None = None, strategy: BackpressureStrategy | None = None
+) -> dict[str, str]:
+    """Return what was given as Python values in the words of the options."""
+    found: dict[str, str] = {}
+    if policy is not None:
+        found = {
+            "max_rows": str(policy.max_rows),
+            "max_bytes": str(policy.max_bytes),
+            "max_latency": f"{policy.max_latency // timedelta(microseconds=1)} us",
+            "flush_on_watermark": str(policy.flush_on_watermark).lower(),
+        }
+    words = {PauseSource: "pause", DropNewest: "drop", SpillToDisk: "spill"}
+    if strategy is not None:
+        found["backpressure"] = words[type(strategy)]
+    if isinstance(strategy, SpillToDisk):
+        found["max_spill_bytes"] = str(strategy.max_spill_bytes)
+        found["after_spill"] = words[type(strategy.then)]
+    return found
+
+
+_OF_SPILLING = ("max_spill_bytes", "after_spill")
+
+
+def changed(options: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return options with some set anew; those that only spilling has go with it."""
+    found = {**options, **given}
+    if found.get("backpressure", "pause") != "spill":
+        found = {name: value for name, value in found.items() if name not in _OF_SPILLING}
+    return found

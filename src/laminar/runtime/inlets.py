@@ -41,8 +41,7 @@ class Inlets:
         self._inlets: dict[str, AnyInlet] = {}
         self._changed = threading.Condition()
         self._signals = 0
-        self.running = False
-        """Whether a loop in the background steps, so that sources are polled all the time."""
+        self._running = False
         self._drift = Drift()
         limits = engine.limits
         self.clock = time.monotonic if limits.clock is wall_clock else lambda: limits.clock() / 1000
@@ -54,6 +53,18 @@ class Inlets:
             self._is_gated,
             lambda: self.running,
         )
+
+    @property
+    def running(self) -> bool:
+        """Whether a loop in the background steps, so that sources are polled all the time."""
+        return self._running
+
+    @running.setter
+    def running(self, runs: bool) -> None:
+        self._running = runs
+        # Whoever follows changes waits for the next one as long as there may be one.
+        self._engine.changelog.is_live = runs
+        self._engine.changelog.notify()
 
     def _is_gated(self, name: str) -> bool:
         """Whether a source is too far ahead of its alignment group, by what was read of each."""

@@ -114,7 +114,9 @@ class Reader:
         """Bind what changed in a relation; return its columns."""
         if system_table(asked.relation) is not None:
             raise NotSupported(f'changes of "{SYSTEM}"', "it describes the newest epoch only")
-        shape = visible.catalog.shape(visible.catalog.resolve(asked.relation))
+        name = visible.catalog.resolve(asked.relation)
+        self._engine.retention.refuse_reading(name)
+        shape = visible.catalog.shape(name)
         empty = self.store.frame(shape.stored, ())
         rows = changed_rows(self._between, self._engine.timeline, visible, asked, empty)
         rows.createOrReplaceTempView(quote_all(asked.bound))

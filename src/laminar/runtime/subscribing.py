@@ -218,6 +218,7 @@ def subscribe(
     """Open a subscription; one with a known name goes on where it was, unless told otherwise."""
     with engine.lock:
         relation = engine.visible.catalog.resolve(relation)
+        engine.retention.refuse_reading(relation)
         cursor = engine.subscriptions.cursors.get(name) if name is not None else None
         goes_on = cursor is not None and from_epoch is None
         if cursor is not None and cursor.about["relation"] != relation:
