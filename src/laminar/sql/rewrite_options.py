@@ -32,7 +32,7 @@ def with_source_options(statement: str, options: Mapping[str, str]) -> str:
     """Return CREATE SOURCE with these options and its connector; they stand behind the columns."""
     cursor = Cursor(statement, tokenize(statement))
     depth, end = 0, len(statement)
-    while not cursor.done and not (depth == 0 and cursor.looks_at("WITH")):
+    while not cursor.done() and not (depth == 0 and cursor.looks_at("WITH")):
         token = cursor.next()
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         end = token.end
