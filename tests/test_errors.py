@@ -81,6 +81,11 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.BadOption("datagen", "rows_total", "-1", "a number from 0"),
     errors.SourceReadFailed("s", "the file is gone", file="a.json", line=2),
     errors.RowDoesNotFit("s", "n is not BIGINT", file="a.json", line=2, text="{}"),
+    errors.Backpressure("trades", 5, "4 rows"),
+    errors.BridgeClosed("trades"),
+    errors.SpillCorrupt("spill/1.spill", "its checksum differs"),
+    errors.NotRetained("trades", 'column "note" is not kept'),
+    errors.LoopFailed("division by zero", 5),
     errors.SparkUnavailable("spark://nowhere", "could not parse it"),
     errors.JavaUnavailable("Laminar needs Java 17+ and found no java on the PATH."),
 ]
@@ -94,6 +99,7 @@ BASES = {
     errors.DataError,
     errors.StoreError,
     errors.SourceError,
+    errors.BridgeError,
 }
 """What is caught rather than raised."""
 

@@ -25,8 +25,11 @@ from laminar.errors import (
     StoreUnwritable,
 )
 from laminar.result import Changes, Result
+from laminar.runtime.continuous import Continuous
+from laminar.runtime.defining import configure_source
 from laminar.runtime.dml import Dml
 from laminar.runtime.engine import Engine
+from laminar.runtime.inlet_options import to_options
 from laminar.runtime.programs import attach
 from laminar.runtime.reading import Reader
 from laminar.runtime.recovering import Definitions, complete, recover, restore
@@ -42,6 +45,7 @@ from laminar.store import ManifestStore, SegmentStore, StateLock
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from laminar.bridge import BackpressureStrategy, BatchPolicy
     from laminar.checkpoint import RecoveryConfig
     from laminar.dag import StreamingDag
     from laminar.runtime.differences import Told
@@ -121,6 +125,9 @@ class Database:
         self._reader = Reader(self.engine, self._reading, SegmentStore(self.path, self._reading))
         self._callbacks: list[Callable[[EpochReport], object]] = []
         self._closed = False
+        self._loop = Continuous(
+            self.engine.inlets, self._step_ready, lambda: self.engine.manifest.epoch
+        )
         self._dml = Dml(self.engine, self._reader)
         self._statements = Statements(
             self.engine, self._dml, self._reader, self._query, self._listing, self.step
@@ -137,7 +144,7 @@ class Database:
 
     def run_statement(self, statement: Statement) -> Any:
         """Run one parsed statement."""
-        self._require_open()
+        self._require_well()
         if not isinstance(statement, Query | Show | Describe | Explain):
             self._require_writable(" ".join(statement.text.split()[:2]))
         return self._statements.run(statement)
@@ -187,7 +194,11 @@ class Database:
     # Rows
 
     def insert(self, table: str, rows: Any) -> int:
-        """Add rows to a table; they are durable on return and visible after the next step."""
+        """Add rows to a table; they are durable on return and visible after the next step.
+
+        Returns:
+            How many rows were added: all of them, or none if the source is one that drops.
+        """
         self._require_writable("insert")
         return self._dml.insert(table, rows)
 
@@ -209,6 +220,60 @@ class Database:
     def _notify(self, report: EpochReport) -> None:
         for callback in self._callbacks:
             callback(report)
+
+    def configure_source(
+        self,
+        name: str,
+        *,
+        policy: BatchPolicy | None = None,
+        backpressure: BackpressureStrategy | None = None,
+    ) -> None:
+        """Say how the rows of a source come in, like the options after WITH do; it lasts.
+
+        Args:
+            name: the source.
+            policy: when a batch is closed.
+            backpressure: what to do when epochs are behind.
+        """
+        self._require_writable("configure_source")
+        configure_source(self.engine, name, to_options(policy, backpressure))
+
+    def start(self) -> None:
+        """Step in the background from now on, as soon as a source has a batch ready.
+
+        What goes wrong there is kept and raised by `stop`, or by the next call of any other kind;
+        `metrics().loop` shows it meanwhile. Functions given to `on_epoch` are called on the thread
+        of the loop.
+        """
+        self._require_writable("start")
+        self.engine.require_attached()
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Stop stepping in the background, after the epoch that runs.
+
+        What the sources have delivered and no epoch has taken yet is for the next step.
+
+        Raises:
+            LaminarError: what went wrong since `start` and was not raised yet.
+        """
+        self._require_open()
+        self._loop.stop()
+
+    def _step_ready(self) -> int:
+        """Step over what the bridges have ready; the loop calls this. Return how often."""
+        done: list[EpochReport] = []
+
+        def committed(report: EpochReport) -> None:
+            done.append(report)
+            for callback in self._callbacks:
+                try:
+                    callback(report)
+                except Exception as error:
+                    self._loop.keep(error)  # the epoch is committed, whatever its listeners do
+
+        self.engine.flow(committed, limit=8, whole=False)
+        return len(done)
 
     def drain(self) -> EpochReport | None:
         """Step until all sources are idle; return the last report."""
@@ -319,12 +384,12 @@ class Database:
         """Return counters of this process."""
         from laminar.runtime.metrics import collect_metrics
 
-        return collect_metrics(self.engine)
+        return collect_metrics(self.engine, self._loop.status)
 
     # Lifetime
 
     def _require_writable(self, what: str) -> None:
-        self._require_open()
+        self._require_well()
         if self.engine.read_only:
             raise ReadOnlyDatabase(what, str(self.path))
 
@@ -332,10 +397,16 @@ class Database:
         if self._closed:
             raise DatabaseClosed(str(self.path))
 
+    def _require_well(self) -> None:
+        """Raise if it is closed, or what the loop in the background has met."""
+        self._require_open()
+        self._loop.report()
+
     def close(self) -> None:
         """Stop; everything committed is on disk already."""
         if self._closed:
             return
+        self._loop.halt()
         self._closed = True
         try:
             self.engine.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,7 +24,8 @@ class PartitionedWatermark:
     """
 
     def __init__(self, idle_timeout_ms: int | None = None) -> None:
-        self._timeout = _checked_timeout(idle_timeout_ms)
+        self.timeout_ms = _checked_timeout(idle_timeout_ms)
+        """After how much silence a partition is left out; None waits for ever."""
         self._watermarks: dict[Partition, int | None] = {}
         self._heard: dict[Partition, int] = {}
         self._combined: int | None = None
@@ -63,12 +64,12 @@ class PartitionedWatermark:
         return bool(self._watermarks) and not self._live(now_ms)
 
     def _live(self, now_ms: int) -> list[Partition]:
-        if self._timeout is None:
+        if self.timeout_ms is None:
             return list(self._watermarks)
         return [
             partition
             for partition in self._watermarks
-            if now_ms - self._heard.setdefault(partition, now_ms) < self._timeout
+            if now_ms - self._heard.setdefault(partition, now_ms) < self.timeout_ms
         ]
 
     def _minimum(self, now_ms: int) -> int | None:
@@ -118,6 +119,7 @@ class DagWatermarkTracker:
     def __init__(self, graph: DependencyGraph, *, idle_timeout_ms: int | None = None) -> None:
         self._inner = CascadingWatermarkTracker(graph)
         self._timeout = _checked_timeout(idle_timeout_ms)
+        self._timeouts: dict[str, int] = {}
         self._partitioned: dict[str, PartitionedWatermark] = {}
         self._groups: dict[str, WatermarkAlignmentGroup] = {}
 
@@ -185,23 +187,47 @@ class DagWatermarkTracker:
             self._inner.get_watermark(member)
         self._groups[group.name] = group
 
+    def set_alignment_groups(self, groups: Iterable[WatermarkAlignmentGroup]) -> None:
+        """Bound the drift of these groups, and of no others."""
+        self._groups = {}
+        for group in groups:
+            self.add_alignment_group(group)
+
+    def set_idle_timeouts(self, default_ms: int | None, by_source: Mapping[str, int]) -> None:
+        """Say after how much silence a source is left out: for all, and for some their own."""
+        self._timeout = _checked_timeout(default_ms)
+        self._timeouts = {name: each for name, each in by_source.items() if _checked_timeout(each)}
+        for source, partitions in self._partitioned.items():
+            partitions.timeout_ms = self._timeouts.get(source, self._timeout)
+
     def paused_sources(self) -> tuple[str, ...]:
         """Return the sources that some alignment group finds too far ahead to be read now."""
-        # An idle source must not hold the others back, nor is there anything to pause in it.
-        awake = {
+        awake = self.awake()
+        paused = (name for group in self._groups.values() for name in group.ahead(awake))
+        return tuple(dict.fromkeys(paused))
+
+    def alignment_groups(self) -> tuple[WatermarkAlignmentGroup, ...]:
+        """Return the groups whose drift is bounded."""
+        return tuple(self._groups.values())
+
+    def awake(self) -> dict[str, int]:
+        """Return the watermarks that are compared.
+
+        An idle source must not hold the others back, nor is there anything to pause in it.
+        """
+        return {
             name: watermark
             for name, watermark in self._inner.watermarks().items()
             if not self._inner.is_idle(name)
         }
-        paused = (name for group in self._groups.values() for name in group.ahead(awake))
-        return tuple(dict.fromkeys(paused))
 
     def _wake(self, source: str) -> list[Advance]:
         return self._inner.mark_active(source) if self._inner.is_idle(source) else []
 
     def _partitions(self, source: str) -> PartitionedWatermark:
         self._inner.get_watermark(source)  # an unknown source is an error, not a new entry
-        return self._partitioned.setdefault(source, PartitionedWatermark(self._timeout))
+        timeout = self._timeouts.get(source, self._timeout)
+        return self._partitioned.setdefault(source, PartitionedWatermark(timeout))
 
     def _known_partitioned(self) -> list[str]:
         """Return the sources with partitions, after forgetting those that were dropped."""

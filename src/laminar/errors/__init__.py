@@ -1,6 +1,14 @@
 """Every error a user can meet, by code; docs/errors.md is rendered from these classes."""
 
 from laminar.errors.base import LaminarError, did_you_mean, nearest
+from laminar.errors.bridge import (
+    Backpressure,
+    BridgeClosed,
+    BridgeError,
+    LoopFailed,
+    NotRetained,
+    SpillCorrupt,
+)
 from laminar.errors.connectors import (
     BadOption,
     MissingOption,
@@ -87,10 +95,13 @@ from laminar.errors.store import (
 
 __all__ = [
     "AmbiguousColumns",
+    "Backpressure",
     "BackpressureFull",
     "BadOption",
     "BadSetting",
     "BadViewOption",
+    "BridgeClosed",
+    "BridgeError",
     "CheckpointCorrupt",
     "CheckpointTimeout",
     "ConnectorError",
@@ -119,6 +130,7 @@ __all__ = [
     "InvalidSetting",
     "JavaUnavailable",
     "LaminarError",
+    "LoopFailed",
     "ManifestCorrupt",
     "MergeConflict",
     "MissingOption",
@@ -130,6 +142,7 @@ __all__ = [
     "NodeNotFound",
     "NonDeterministic",
     "NotIncremental",
+    "NotRetained",
     "NotSupported",
     "OperatorError",
     "OperatorNotFound",
@@ -147,6 +160,7 @@ __all__ = [
     "SourceNotFound",
     "SourceReadFailed",
     "SparkUnavailable",
+    "SpillCorrupt",
     "SqlError",
     "SqlSyntaxError",
     "StoreError",

@@ -53,6 +53,26 @@ class Segment:
         if len(self.files) != len(self.checksums):
             raise ValueError("a segment needs one checksum per file")
 
+    def joined(self, other: Segment) -> Segment:
+        """Return Σ of both: the files of this one, then those of the other."""
+        spans = {
+            name: (min(low, other.spans[name][0]), max(high, other.spans[name][1]))
+            for name, (low, high) in self.spans.items()
+            if name in other.spans
+        }
+        return Segment(
+            files=self.files + other.files,
+            lo=min(self.lo, other.lo),
+            hi=max(self.hi, other.hi),
+            rows=self.rows + other.rows,
+            bytes=self.bytes + other.bytes,
+            insert_only=self.insert_only and other.insert_only,
+            checksums=self.checksums + other.checksums,
+            units=self.units and other.units,
+            positive=tuple(name for name in self.positive if name in other.positive),
+            spans=spans,
+        )
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
         """Read back a segment from plain values."""

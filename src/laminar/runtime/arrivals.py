@@ -24,9 +24,12 @@ BITS = 32
 _ROW_BITS = 20
 
 
-def numbered(table: pa.Table, batch: int) -> pa.Table:
-    """Number the rows of a batch that have no number, before the weight if there is one."""
-    fresh = pa.array(np.arange(table.num_rows, dtype=np.int64) + (batch << BITS))
+def numbered(table: pa.Table, batch: int, place: int = 0) -> pa.Table:
+    """Number the rows of a batch that have no number, before the weight if there is one.
+
+    The first of them is the row at `place` in the batch.
+    """
+    fresh = pa.array(np.arange(table.num_rows, dtype=np.int64) + ((batch << BITS) + place))
     names = table.column_names
     if ARRIVAL not in names:
         at = names.index(WEIGHT) if WEIGHT in names else len(names)

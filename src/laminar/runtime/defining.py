@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.source import close
@@ -14,9 +16,11 @@ from laminar.runtime.definitions import (
     ViewDefinition,
 )
 from laminar.runtime.faces import moments_of
+from laminar.runtime.inlet_options import changed, parse
 from laminar.runtime.late import LATE_ROWS
 from laminar.runtime.operators import restore
 from laminar.runtime.python_nodes import Spread, applied
+from laminar.sql.rewrite_options import with_source_options
 
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
@@ -31,6 +35,21 @@ def create_table(engine: Engine, definition: TableDefinition) -> None:
         engine.time.watermarks.add(definition)
         engine.plan_storage()
         engine.commit(engine.manifest.epoch, dict(engine.manifest.traces), engine.manifest.offsets)
+
+
+def configure_source(engine: Engine, name: str, given: Mapping[str, str]) -> None:
+    """Set options of the way in of a source, from the next batch on."""
+    with engine.changing():
+        name = engine.catalog.resolve(name)
+        definition = engine.catalog.definitions[name]
+        if not isinstance(definition, TableDefinition) or not definition.is_source:
+            raise NotSupported(f'options of "{name}", which is no source', "name a source")
+        options = changed(definition.options, given)
+        parse(options, pushed=definition.connector is None)
+        sql = with_source_options(definition.sql, options) if definition.sql else ""
+        engine.catalog.definitions[name] = replace(definition, options=options, sql=sql)
+        engine.commit(engine.manifest.epoch, engine.manifest.traces, engine.manifest.offsets)
+        engine.inlets.forget(name)  # opened again with the options of now
 
 
 def create_view(engine: Engine, definition: ViewDefinition) -> None:
@@ -94,6 +113,7 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
         for each in dropped:
             engine.catalog.remove(each)
             engine.time.forget(each)
+            engine.inlets.forget(each)
             source = engine.sources.pop(each, None)
             if source is not None:
                 close(source)

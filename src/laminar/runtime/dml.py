@@ -49,11 +49,11 @@ class Dml:
     def insert(self, table: str, rows: Any) -> int:
         """Add rows."""
         definition = self._table(table)
-        return self._add(definition, self._arrow(definition, rows))
+        return self._admitted(definition, self._arrow(definition, rows))
 
     def delete(self, table: str, rows: Any) -> int:
         """Take back one copy of each row."""
-        definition = self._table(table)
+        definition = self._kept_table(table)
         data = self._arrow(definition, rows)
         with self._changing:
             return self._push(definition, self._current.copies(definition, data), -1)
@@ -79,6 +79,12 @@ class Dml:
         except SPARK_FAILS as error:
             raise explain_refusal(error, {}) from None
         _refuse_nulls(definition, data)
+        return self._admitted(definition, data)
+
+    def _admitted(self, definition: TableDefinition, data: pa.Table) -> int:
+        """Add rows if there is room for them; before any lock is taken, for this may wait."""
+        if not self._engine.inlets.admit(definition.name, data.num_rows):
+            return 0
         return self._add(definition, data)
 
     def _add(self, definition: TableDefinition, data: pa.Table) -> int:
@@ -96,7 +102,7 @@ class Dml:
 
     def delete_where(self, table: str, condition: str | None) -> int:
         """Take back all rows that meet a condition."""
-        definition = self._table(table)
+        definition = self._kept_table(table)
         query = f"SELECT * FROM {_matching(definition.name, condition)}"
         with self._changing:
             return self._push(definition, self._current.run(definition, query), -1)
@@ -105,7 +111,7 @@ class Dml:
         self, table: str, assignments: tuple[tuple[str, str], ...], condition: str | None
     ) -> int:
         """Replace all rows that meet a condition; old and new rows are one atomic change."""
-        definition = self._table(table)
+        definition = self._kept_table(table)
         changed = {self._column(definition, name): value for name, value in assignments}
         old = columns(definition.shape.columns)
         new = ", ".join(
@@ -123,7 +129,7 @@ class Dml:
 
     def merge(self, statement: Merge) -> int:
         """Change a table by the rows of a query; return how many rows were changed."""
-        definition = self._table(statement.table)
+        definition = self._kept_table(statement.table)
         with self._changing:
             found = self._current.run(
                 definition,
@@ -147,6 +153,12 @@ class Dml:
         _refuse_nulls(definition, delta.filter(pc.greater(delta.column(WEIGHT), 0)))
         self._current.refuse_clash(definition, delta)
         return self._append(definition, delta)
+
+    def _kept_table(self, name: str) -> TableDefinition:
+        """Return a table whose rows are there to be looked at."""
+        definition = self._table(name)
+        self._engine.retention.refuse_reading(definition.name)
+        return definition
 
     def _table(self, name: str) -> TableDefinition:
         found = self._engine.catalog.definitions[self._engine.catalog.resolve(name)]
@@ -195,7 +207,7 @@ class Dml:
             schema = pa.schema([*fields, *hidden])
             if ARRIVAL not in data.column_names:
                 data = data.append_column(ARRIVAL, pa.nulls(data.num_rows, pa.int64()))
-            self._engine.pending.append(definition.name, data.select(schema.names).cast(schema))
+            self._engine.inlets.push(definition.name, data.select(schema.names).cast(schema))
         return int(data.num_rows)
 
 

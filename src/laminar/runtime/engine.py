@@ -40,13 +40,16 @@ from laminar.runtime.faces import Faces, moments_of
 from laminar.runtime.filling import Filler
 from laminar.runtime.following import POLL_SECONDS, as_stored, follow
 from laminar.runtime.holding import Holding
-from laminar.runtime.ingest import Ingest, Prefetch, pending_ranges
+from laminar.runtime.ingest import Ingest
+from laminar.runtime.inlet_options import for_connector
+from laminar.runtime.inlets import Inlets
 from laminar.runtime.keys import Upserts
 from laminar.runtime.late import LATE_ROWS
 from laminar.runtime.operators import snapshots
 from laminar.runtime.publishing import Publisher
 from laminar.runtime.python_nodes import OBJECT, applied
 from laminar.runtime.report import EpochReport
+from laminar.runtime.retained import Retention
 from laminar.runtime.rooms import Room
 from laminar.runtime.settings import Settings
 from laminar.runtime.spark import own_session, partitions, suit
@@ -102,8 +105,11 @@ class Engine:
         self.holding = Holding(self)
         self.wal = EpochLog(root, read_only=read_only)
         self.pending = PendingLog(root, numbers(self.manifest))
-        self.ingest = Ingest(self.room, self.pending, self.sources, self.limits)
-        self.prefetch = Prefetch(self.ingest)
+        self.retention = Retention(self)
+        self.ingest = Ingest(
+            self.room, self.pending, self.sources, self.limits, self.retention.prefix
+        )
+        self.inlets = Inlets(self)
         self.checkpoints = Checkpoints(self)
         self.pins.append(self.checkpoints.pinned)
         self.compactor = Compactor(self._compacting, SegmentStore(root, self._compacting))
@@ -113,6 +119,7 @@ class Engine:
         self._apply_settings()
         self._reopen()
         self.show(Visible(self.manifest, self.catalog))
+        self.retention.follow()
         if read_only:
             self.show(as_stored(self, self.manifest))
         else:
@@ -214,7 +221,8 @@ class Engine:
     def open_source(self, definition: TableDefinition) -> None:
         """Build a table's connector, if it names one."""
         if definition.connector not in (None, OBJECT) and not self.read_only:
-            spec = SourceSpec(definition.name, definition.schema, definition.options)
+            options = for_connector(definition.options)
+            spec = SourceSpec(definition.name, definition.schema, options)
             self.sources[definition.name] = create_source(str(definition.connector), spec)
 
     @property
@@ -308,8 +316,11 @@ class Engine:
     def advance_watermark(self, name: str, watermark: int) -> None:
         """Say that a source has no more rows before a time; true from the next epoch on."""
         with self._lock:
-            self.time.watermarks.advance(self.catalog.resolve(name), watermark)
+            table = self.catalog.resolve(name)
+            self.time.watermarks.advance(table, watermark)
             self.commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
+            self.inlets.say(table, watermark)
+        self.inlets.wake()
 
     def end_of_stream(self, name: str) -> None:
         """Say that a source has no more rows."""
@@ -335,6 +346,7 @@ class Engine:
 
     def plan_storage(self, traces: Mapping[str, Trace] | None = None) -> None:
         """Decide anew which relations are stored, and which are computed when read."""
+        self.retention.require_kept()
         held = self.manifest.traces if traces is None else traces
         stored = frozenset(name for name, trace in held.items() if trace.segments)
         fused = frozenset(self.manifest.state.get("fused", ()))
@@ -343,6 +355,7 @@ class Engine:
             keep_fused=fused if stored else frozenset(),
             tapped=self.publisher.tapped() | self.subscriptions.tapped(),
         )
+        self.time.configure(self.tables())
         self.forget_executor()
 
     def forget_executor(self) -> None:
@@ -383,40 +396,45 @@ class Engine:
         for name in ("future_ms", "late_rows_kept", "aging_rows"):
             given = name in self.settings.given
             setattr(self.limits, name, number(name) if given else getattr(self._first_limits, name))
+        first, given = self._first_limits.idle_timeout_ms, "idle_timeout_ms" in self.settings.given
+        self.limits.idle_timeout_ms = number("idle_timeout_ms") or None if given else first
+        self.time.configure(self.tables())
 
     # Epochs
 
-    def step(self) -> EpochReport | None:
-        """Run one epoch over all that is pending; None if nothing is."""
+    def step(self, *, whole: bool = True) -> EpochReport | None:
+        """Run one epoch; None if there is nothing to do.
+
+        Args:
+            whole: over all that is pending; otherwise over what the bridges have ready.
+        """
         with self._lock:
             self.require_attached()
             self.publisher.catch_up()
             if logged := self.wal.open_after(self.manifest.epoch):
                 return self.epochs.run(self._still_there(logged[0]), logged[0])
-            taken = self.ranges_after(self.manifest.offsets)
+            taken = self.inlets.cut(whole=whole)
             if not taken and not self.time.is_due(self.manifest.traces, self.holding.held()):
                 self.checkpoints.idle()
                 return None
             return self.epochs.run(taken)
 
-    def flow(self, notify: Callable[[EpochReport], object], limit: int = 32) -> bool:
+    def flow(
+        self, notify: Callable[[EpochReport], object], limit: int = 32, *, whole: bool = True
+    ) -> bool:
         """Run up to so many epochs over what is pending; say whether there was anything to do.
 
         Epochs overlap where that cannot be seen from outside, see `Epochs.can_overlap`.
         """
         with self._lock:
             if not self.epochs.can_overlap() or self.wal.open_after(self.manifest.epoch):
-                report = self.step()
+                report = self.step(whole=whole)
                 if report is not None:
                     notify(report)
                 return report is not None
             self.require_attached()
             self.publisher.catch_up()
-            return self.epochs.flow(notify, limit) > 0
-
-    def ranges_after(self, offsets: Mapping[str, Any]) -> list[Range]:
-        """Return what there is to take after these offsets."""
-        return pending_ranges(self.tables(), self.sources, offsets, self.pending, self.prefetch)
+            return self.epochs.flow(notify, limit, whole=whole) > 0
 
     def _still_there(self, logged: LoggedEpoch) -> list[Range]:
         return [each for each in logged.ranges if each.table in self.catalog.definitions]
@@ -511,6 +529,7 @@ class Engine:
             watermarks=self.time.watermarks.settle(self.holding.held()),
         )
         self.show(Visible(self.manifest, self.catalog))
+        self.inlets.again(self.retention.follow())
         self.changelog.notify()
 
     # Reading
@@ -545,7 +564,7 @@ class Engine:
         with self._lock:
             if self.executor is not None:
                 self.executor.close()
-            self.prefetch.close()
+            self.inlets.close()
             self.compactor.close()
             self.checkpoints.close()
             for source in self.sources.values():

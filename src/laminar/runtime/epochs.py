@@ -83,6 +83,7 @@ class Epochs:
             if engine.manifest.epoch < logged.epoch:
                 engine.wal.withdraw(logged.epoch)
                 engine.checkpoints.withdrawn(logged.epoch)
+                engine.inlets.back()  # what was taken is still to be taken
             raise
 
     def _log(self, epoch: int, taken: list[Range]) -> LoggedEpoch:
@@ -104,7 +105,9 @@ class Epochs:
             raise
         return self._commit(aloft, traces)
 
-    def flow(self, notify: Callable[[EpochReport], object], limit: int) -> int:
+    def flow(
+        self, notify: Callable[[EpochReport], object], limit: int, *, whole: bool = True
+    ) -> int:
         """Run epochs while there is something to take, each beginning before the last one ends.
 
         They are committed in order, one at a time. When one fails, those behind it are called off
@@ -114,17 +117,18 @@ class Epochs:
         Args:
             notify: told about every committed epoch.
             limit: stop after so many.
+            whole: take all that is there; otherwise what the bridges have ready.
 
         Returns:
             How many epochs were committed.
         """
         self.overlap = True
         try:
-            return self._flow(notify, limit)
+            return self._flow(notify, limit, whole=whole)
         finally:
             self.overlap = False
 
-    def _flow(self, notify: Callable[[EpochReport], object], limit: int) -> int:
+    def _flow(self, notify: Callable[[EpochReport], object], limit: int, *, whole: bool) -> int:
         engine = self._engine
         aloft: deque[Aloft] = deque()
         begun = done = 0
@@ -132,7 +136,7 @@ class Epochs:
             while len(aloft) < engine.settings.number("epochs_in_flight") and begun < limit:
                 if aloft and engine.compactor.is_ready:
                     break
-                taken = self._ranges(aloft)
+                taken = engine.inlets.cut(whole=whole)
                 if not taken:
                     break
                 aloft.append(self._launch(taken, aloft[-1] if aloft else None))
@@ -166,12 +170,6 @@ class Epochs:
             and not any(t.event_time or t.primary_key for t in engine.tables().values())
             and not any(isinstance(r, timed) for r in engine.catalog.relations.by_name.values())
         )
-
-    def _ranges(self, aloft: deque[Aloft]) -> list[Range]:
-        offsets = dict(self._engine.manifest.offsets)
-        for each in aloft:
-            offsets |= {part.table: part.end for part in each.taken}
-        return self._engine.ranges_after(offsets)
 
     def _launch(self, taken: list[Range], earlier: Aloft | None) -> Aloft:
         """Send an epoch on its way, behind one that may still be."""
@@ -211,7 +209,7 @@ class Epochs:
         engine = self._engine
         engine.time.watermarks.back()
         discard(engine.root, files)
-        engine.prefetch.forget()
+        engine.inlets.back()
 
     def _take(self, taken: list[Range], moments: dict[str, Moment], logged: LoggedEpoch) -> Aloft:
         """Read what an epoch takes, and move the watermarks by it."""
@@ -296,6 +294,7 @@ class Epochs:
         report = EpochReport(epoch, aloft.rows_in, duration, aloft.task.reports, counts)
         with engine.time.kept(clocks, engine.holding.held()):
             engine.commit(epoch, traces, offsets, report.to_json(aloft.started_at))
+        engine.inlets.committed(aloft.taken)
         engine.checkpoints.committed()
         engine.forget_log()
         engine.publisher.publish(epoch, aloft.faces)
@@ -320,8 +319,7 @@ class Epochs:
         largest: dict[str, Mapping[str, int]] = {}
         for each in taken:
             table = tables[each.table]
-            done = engine.prefetch.take(each, epoch)
-            done = done or engine.ingest.read(each, table, epoch, now_ms)
+            done = engine.inlets.take(each, epoch, now_ms)
             segment = done.segment
             if segment is not None:
                 rows += segment.rows
@@ -333,10 +331,7 @@ class Epochs:
             if done.ahead is not None and table.event_time is not None:
                 kept = engine.limits.late_rows_kept
                 ahead.append(as_late(each.table, table.event_time, done.ahead, epoch, kept))
-        for each in taken:
-            if each.table in engine.sources:
-                source = engine.sources[each.table]
-                engine.prefetch.start(tables[each.table], source, each.end, epoch + 1)
+        engine.inlets.ahead()
         return rows, ahead, largest
 
 

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from laminar.dag.watermark import WatermarkAlignmentGroup
 from laminar.delta.program import Aged, Emitted, Periodic, Program
 from laminar.model.trace import Manifest, Trace
 from laminar.runtime.catalog import Catalog
 from laminar.runtime.compactor import Cutoff
+from laminar.runtime.definitions import TableDefinition
 from laminar.runtime.emitting import (
     aging_due,
     cutoffs,
@@ -20,6 +22,7 @@ from laminar.runtime.emitting import (
     without_final,
 )
 from laminar.runtime.in_time import InTime
+from laminar.runtime.inlet_options import InletOptions, parse
 from laminar.runtime.late import LateBatch
 from laminar.runtime.time_settings import TimeSettings
 from laminar.runtime.watermarks import Dependencies, Turn, Watermarks
@@ -61,6 +64,17 @@ class EventTime:
         graph = Dependencies(lambda: catalog().registry)
         self.watermarks = Watermarks(graph, settings.idle_timeout_ms)
         self.clocks = Clocks()
+
+    def configure(self, tables: Mapping[str, TableDefinition]) -> None:
+        """Follow what the settings and the options of the sources say about silence and drift."""
+        options = {
+            name: parse(each.options, pushed=each.connector is None)
+            for name, each in tables.items()
+            if each.event_time is not None
+        }
+        own = {name: each.idle_timeout_ms for name, each in options.items()}
+        idle = {name: given for name, given in own.items() if given is not None}
+        self.watermarks.configure(self._settings.idle_timeout_ms, idle, alignment(options))
 
     def restore(self, manifest: Manifest) -> None:
         """Go on from what a manifest says."""
@@ -172,6 +186,18 @@ class EventTime:
         """Return trace -> rows that can no longer change, nor be shown."""
         current = self.watermarks.current
         return cutoffs(self._defined().relations, current, self.clocks.aged_to)
+
+
+def alignment(options: Mapping[str, InletOptions]) -> list[WatermarkAlignmentGroup]:
+    """Return the groups that sources say they are in; the tightest bound of a group counts."""
+    members: dict[str, list[str]] = {}
+    for name, each in options.items():
+        if each.alignment_group is not None:
+            members.setdefault(each.alignment_group, []).append(name)
+    return [
+        WatermarkAlignmentGroup(group, tuple(names), min(options[n].max_drift_us for n in names))
+        for group, names in members.items()
+    ]
 
 
 def _belongs(key: str, own: tuple[str, str]) -> bool:

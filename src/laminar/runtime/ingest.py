@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from laminar.bridge.prefix import Prefix, PrefixStage
 from laminar.connectors.source import LiveSource, Source, explain_failure, read_arrow
 from laminar.model.trace import Segment
 from laminar.runtime.arrivals import numbered, numbered_frame
@@ -24,29 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def pending_ranges(
-    tables: Mapping[str, TableDefinition],
-    sources: Mapping[str, Source],
-    offsets: Mapping[str, Any],
-    pending: PendingLog,
-    ahead: Prefetch,
-) -> list[Range]:
-    """Return what is there to be taken; empty if all tables are idle."""
-    found: list[Range] = []
-    for name in tables:
-        start = offsets.get(name)
-        if name in sources:
-            ready = ahead.range_after(name, start)
-            end = ready.end if ready is not None else sources[name].latest_offset(start)
-            if end is not None:
-                found.append(Range(name, start, end))
-        else:
-            batches = pending.after(name, start or 0)
-            if batches:
-                found.append(Range(name, start or 0, batches[-1].seq))
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class Taken:
     """A range that was read: its segment, and rows that stay out of it."""
@@ -55,6 +32,18 @@ class Taken:
     ahead: pa.Table | None = None
     largest: Mapping[str, int] = field(default_factory=dict)
     """Part of the source -> its largest event time."""
+
+    def joined(self, other: Taken) -> Taken:
+        """Return both as one."""
+        marks = dict(self.largest)
+        for part, mark in other.largest.items():
+            marks[part] = max(mark, marks.get(part, mark))
+        tables = [each for each in (self.ahead, other.ahead) if each is not None]
+        segments = [each for each in (self.segment, other.segment) if each is not None]
+        segment = segments[0] if segments else None
+        if len(segments) == 2:
+            segment = segments[0].joined(segments[1])
+        return Taken(segment, _concat(tables) if tables else None, marks)
 
 
 class Ingest:
@@ -65,6 +54,7 @@ class Ingest:
         pending: rows that were pushed.
         sources: connectors by table.
         settings: how far ahead of the wall clock rows may be.
+        prefix: what is kept of a source; None if that is all.
     """
 
     def __init__(
@@ -73,24 +63,39 @@ class Ingest:
         pending: PendingLog,
         sources: Mapping[str, Source],
         settings: TimeSettings,
+        prefix: Callable[[str], Prefix | None],
     ) -> None:
         self._room = room
         self._pending = pending
         self._sources = sources
         self._settings = settings
+        self._prefix = prefix
+        self.stages: dict[str, PrefixStage] = {}
 
     def read(self, taken: Range, definition: TableDefinition, epoch: int, now_ms: int) -> Taken:
         """Store the rows of a range as a delta."""
-        limit = (now_ms + self._settings.future_ms) * 1000
         if taken.table in self._sources:
-            return self._from_source(taken, definition, epoch, limit)
+            found = self.load(taken, definition, epoch, now_ms)
+            if isinstance(found, Taken):
+                return found
+            marks = self.marks(definition, found, now_ms)
+            return self.write(definition, epoch, self.kept(definition, found), marks, now_ms)
         batches = self._pending.after(taken.table, taken.start)
         tables = [
             numbered(pq.read_table(each.path), each.seq)
             for each in batches
             if each.seq <= taken.end
         ]
-        return self._write(definition, epoch, _concat(tables), limit)
+        rows = _concat(tables)
+        marks = self.marks(definition, rows, now_ms)
+        return self.write(definition, epoch, self.kept(definition, rows), marks, now_ms)
+
+    def kept(self, definition: TableDefinition, table: pa.Table) -> pa.Table:
+        """Return what some view wants of rows, where a source keeps no more than that."""
+        prefix = self._prefix(definition.name)
+        if prefix is None:
+            return table
+        return self.stages.setdefault(definition.name, PrefixStage()).run(prefix, table)
 
     def now(self) -> int:
         """Return the wall clock, in milliseconds."""
@@ -100,54 +105,92 @@ class Ingest:
         """Let the epoch's store get ready to read what was just written."""
         self._room(epoch).store.prepare(definition.shape.numbered, segment)
 
-    def _from_source(
-        self, taken: Range, definition: TableDefinition, epoch: int, limit: int
-    ) -> Taken:
+    def load(
+        self, taken: Range, definition: TableDefinition, number: int, now_ms: int
+    ) -> pa.Table | Taken:
+        """Read a range of a connector: into memory, or by Spark into a segment.
+
+        Args:
+            taken: what to read.
+            definition: the table it is for.
+            number: of the batch; rows that Spark reads are numbered at once.
+            now_ms: the wall clock, for rows in the future.
+        """
         source = self._sources[taken.table]
-        spark, store = self._room(epoch).session, self._room(epoch).store
-        is_live = isinstance(source, LiveSource) and source.live
+        spark, store = self._room(number).session, self._room(number).store
         table = read_arrow(source, taken.start, taken.end)
         if table is not None:
-            rows = numbered(table, epoch)
-            return self._write(definition, epoch, rows, limit if is_live else None)
+            return table
         try:
             frame = source.read(spark, taken.start, taken.end)
-            frame = numbered_frame(frame, epoch)
-            segment = store.write_frame(taken.table, epoch, frame, _times(definition))
+            frame = numbered_frame(frame, number)
+            segment = store.write_frame(taken.table, number, frame, _times(definition))
         except Exception as error:
             raise explain_failure(
                 source, definition.name, spark, taken.start, taken.end, error
             ) from error
-        if is_live:
-            return self._without_future(segment, definition, epoch, limit)
+        if self._is_live(definition):
+            return self._without_future(segment, definition, number, now_ms)
         return Taken(segment, None, _largest(store.root, segment, definition))
 
-    def _write(
-        self, definition: TableDefinition, epoch: int, table: pa.Table, limit: int | None
+    def marks(self, definition: TableDefinition, table: pa.Table, now_ms: int) -> dict[str, int]:
+        """Return part -> its largest event time, of rows that are not in the future."""
+        time = definition.event_time
+        if time is None:
+            return {}
+        if self._is_live(definition):
+            table, _ = split(table, time, self._limit(now_ms))
+        return largest(table, time)
+
+    def write(
+        self,
+        definition: TableDefinition,
+        number: int,
+        table: pa.Table,
+        marks: Mapping[str, int],
+        now_ms: int,
+        place: int = 0,
     ) -> Taken:
-        ahead, marks = None, {}
-        if definition.event_time is not None:
-            if limit is not None:
-                table, ahead = split(table, definition.event_time, limit)
-            marks = largest(table, definition.event_time)
-        rows = without(table)
-        segment = self._room(epoch).store.write_arrow(
-            definition.name, epoch, rows, _times(definition)
-        )
+        """Write rows as a segment, without those far in the future.
+
+        Args:
+            definition: the table.
+            number: of the batch.
+            table: its rows; those that have no number yet get one.
+            marks: how far in time each part has come.
+            now_ms: the wall clock.
+            place: how many rows of the batch were written before.
+        """
+        rows, ahead = numbered(table, number, place), None
+        if definition.event_time is not None and self._is_live(definition):
+            rows, ahead = split(rows, definition.event_time, self._limit(now_ms))
+        rows = without(rows)
+        store = self._room(number).store
+        segment = store.write_arrow(definition.name, number, rows, _times(definition))
         return Taken(segment, ahead, marks)
 
+    def _is_live(self, definition: TableDefinition) -> bool:
+        """Whether a row far ahead of the wall clock is a mistake; pushed ones always are."""
+        source = self._sources.get(definition.name)
+        return source is None or (isinstance(source, LiveSource) and source.live)
+
     def _without_future(
-        self, segment: Segment | None, definition: TableDefinition, epoch: int, limit: int
+        self, segment: Segment | None, definition: TableDefinition, number: int, now_ms: int
     ) -> Taken:
         """Write a segment again if it knows of rows in the future, which is rare."""
-        root, time = self._room(epoch).store.root, definition.event_time
+        root, time = self._room(number).store.root, definition.event_time
+        limit = self._limit(now_ms)
         if segment is None or time is None or segment.spans.get(time, (0, 0))[1] <= limit:
             return Taken(segment, None, _largest(root, segment, definition))
         paths = [root / name for name in segment.files]
         rows = _concat([pq.read_table(path, coerce_int96_timestamp_unit="us") for path in paths])
-        taken = self._write(definition, epoch, rows, limit)
+        marks = self.marks(definition, rows, now_ms)
+        taken = self.write(definition, number, rows, marks, now_ms)
         discard(root, segment.files)
         return taken
+
+    def _limit(self, now_ms: int) -> int:
+        return (now_ms + self._settings.future_ms) * 1000
 
 
 def _largest(root: Path, segment: Segment | None, definition: TableDefinition) -> Mapping[str, int]:
@@ -167,67 +210,5 @@ def _times(definition: TableDefinition) -> tuple[str, ...]:
 def _concat(tables: list[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
-    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-
-
-class Prefetch:
-    """Reads what a source has next while an epoch runs; the next epoch finds it done.
-
-    At most one batch per source is read ahead. Its files mean nothing until a manifest names
-    them, so one that is never used is only debris.
-    """
-
-    def __init__(self, ingest: Ingest) -> None:
-        self._ingest = ingest
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-ingest")
-        self._ahead: dict[str, tuple[Any, Future[tuple[Range, Taken] | None]]] = {}
-
-    def start(self, definition: TableDefinition, source: Source, start: Any, epoch: int) -> None:
-        """Begin to read the range after `start`."""
-
-        def read() -> tuple[Range, Taken] | None:
-            end = source.latest_offset(start)
-            if end is None:
-                return None
-            taken = Range(definition.name, start, end)
-            done = self._ingest.read(taken, definition, epoch, self._ingest.now())
-            if done.segment is not None:
-                self._ingest.prepare(definition, done.segment, epoch)
-            return taken, done
-
-        self._ahead[definition.name] = (start, self._pool.submit(read))
-
-    def range_after(self, table: str, start: Any) -> Range | None:
-        """Return the range that was read ahead from here, if there is one."""
-        begun, future = self._ahead.get(table, (None, None))
-        if future is None or begun != start:
-            return None
-        try:
-            found = future.result()
-        except Exception:
-            del self._ahead[table]  # the next epoch tries anew: the cause may be mended by then
-            raise
-        return found[0] if found is not None else None
-
-    def take(self, taken: Range, epoch: int) -> Taken | None:
-        """Hand over what was read ahead, if it was."""
-        begun, future = self._ahead.pop(taken.table, (None, None))
-        found = future.result() if future is not None and begun == taken.start else None
-        if found is None or found[0] != taken:
-            return None
-        segment = found[1].segment
-        return replace(found[1], segment=segment and replace(segment, lo=epoch, hi=epoch))
-
-    def settle(self) -> None:
-        """Wait for what is being read ahead, and drop it."""
-        for _, future in self._ahead.values():
-            future.exception()
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all that was read ahead, after an epoch that failed."""
-        self._ahead.clear()
-
-    def close(self) -> None:
-        """End the thread."""
-        self._pool.shutdown(wait=True)
+    # What is kept of a source may change from batch to batch, and a column that is gone is NULL.
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")

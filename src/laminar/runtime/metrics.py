@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from laminar.bridge import BridgeCounters
+from laminar.bridge.prefix import PrefixCounters
+from laminar.runtime.continuous import LoopStatus
 
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
@@ -51,9 +55,15 @@ class Metrics:
     late_rows: Mapping[str, int]
     """View or table -> rows that were too late, or too far in the future, for it."""
     checkpoints: CheckpointMetrics
+    bridges: Mapping[str, BridgeCounters]
+    """Source or table -> what came in through its bridge."""
+    prefixes: Mapping[str, PrefixCounters]
+    """Source that keeps what is used -> rows that came, and rows that were kept."""
+    loop: LoopStatus
+    """The loop in the background, and what it last met."""
 
 
-def collect_metrics(engine: Engine) -> Metrics:
+def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
     """Read the counters; nothing is computed."""
     traces = engine.manifest.traces.values()
     counted = engine.executor.metrics if engine.executor is not None else None
@@ -74,6 +84,9 @@ def collect_metrics(engine: Engine) -> Metrics:
         stored_rows=sum(trace.rows for trace in traces),
         stored_bytes=sum(trace.bytes for trace in traces),
         late_rows=dict(engine.late_counts),
+        bridges=engine.inlets.counters(),
+        prefixes={name: replace(s.counters) for name, s in engine.ingest.stages.items()},
+        loop=loop or LoopStatus(),
         checkpoints=_checkpoints(engine),
     )
 

@@ -95,6 +95,7 @@ class Reader:
         suit(self.session, changed=faces.held_rows(names), held=0)
         for name in names:
             if name not in skip:
+                self._engine.retention.refuse_reading(name)
                 faces.content(name).createOrReplaceTempView(quote_all(name))
         text, bound = name_system_tables(text, system) if system else (text, {})
         for table, name in bound.items():
@@ -111,7 +112,9 @@ class Reader:
         """Bind what changed in a relation; return its columns."""
         if system_table(asked.relation) is not None:
             raise NotSupported(f'changes of "{SYSTEM}"', "it describes the newest epoch only")
-        shape = visible.catalog.shape(visible.catalog.resolve(asked.relation))
+        name = visible.catalog.resolve(asked.relation)
+        self._engine.retention.refuse_reading(name)
+        shape = visible.catalog.shape(name)
         empty = self.store.frame(shape.stored, ())
         rows = changed_rows(self._between, self._engine.timeline, visible, asked, empty)
         rows.createOrReplaceTempView(quote_all(asked.bound))
@@ -130,6 +133,7 @@ class Reader:
             if system_table(past.relation) is not None:
                 raise NotSupported(f'"{SYSTEM}" as of an older epoch', "it describes the newest")
             name = visible.catalog.resolve(past.relation)
+            self._engine.retention.refuse_reading(name)
             _, faces = self._engine.faces_at(
                 self.session, self.store, past.epoch, [name], visible=visible
             )

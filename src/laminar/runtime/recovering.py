@@ -122,7 +122,7 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
         engine.publisher.catch_up()
         engine.checkpoints.settle()
         engine.compactor.adopt({}, wait=True)
-        engine.prefetch.settle()
+        engine.inlets.close()
         current = to_json(engine.catalog.in_order())
         kept = current if definitions == "current" else None
         if kept is not None:

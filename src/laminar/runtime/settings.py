@@ -65,6 +65,8 @@ SETTINGS: dict[str, Setting] = {
         Setting("max_fan_out", "1024", "views that may read one relation", least=1),
         Setting("future_ms", "3600000", "how far ahead of the wall clock a row of a live source"
                 " may be", least=0),
+        Setting("idle_timeout_ms", "0", "after how much silence a source no longer holds back"
+                " watermarks; 0 waits for ever", least=0),
         Setting("late_rows_kept", "10000", "late rows that are kept for looking at", least=1),
         Setting("aging_rows", "100000", "rows that may leave a view in one epoch because time has"
                 " passed", least=1),

@@ -7,12 +7,14 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from laminar.bridge.prefix import PrefixStage
 from laminar.errors import UnknownRelation
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.explain import explain_dag, explain_view, storage_of
 from laminar.runtime.lineage import dependency_lines
 from laminar.runtime.reading import Reader
 from laminar.runtime.relations import Base, Relations
+from laminar.runtime.retained import UNREAD
 from laminar.runtime.system import TABLES
 from laminar.runtime.system.topology import groups, schedule_policy
 from laminar.runtime.system.views import state_of
@@ -176,7 +178,23 @@ class Showing:
                 f"{group_id} [{', '.join(names)}] meets in {', '.join(meet)}: atomic, {policy}"
             )
         sinks = [(each.name, each.relation) for each in self._engine.publisher.sinks()]
-        return self._plan(explain_dag(catalog.dag, catalog.programs, found, sinks))
+        lines = explain_dag(catalog.dag, catalog.programs, found, sinks)
+        return self._plan(lines + self._prefixes())
+
+    def _prefixes(self) -> list[str]:
+        """Say what is kept of sources that keep what is used, and what that has saved so far."""
+        found = []
+        for name, prefix in self._engine.retention.shown().items():
+            stage = self._engine.ingest.stages.get(name, PrefixStage()).counters
+            test = "" if prefix.test is None or prefix is UNREAD else f" where {prefix.test}"
+            kept = "nothing, for no view reads it"
+            if prefix is not UNREAD:
+                kept = f"{', '.join(prefix.columns) or 'no column'}{test}"
+            found.append(
+                f"Prefix of {name}: keeps {kept} (columns pruned: {len(prefix.pruned)}, rows in:"
+                f" {stage.rows_in}, rows surviving: {stage.rows_kept})"
+            )
+        return found
 
     def _plan(self, lines: list[str]) -> Any:
         return self._listing(["plan"], [(line,) for line in lines])

@@ -9,12 +9,14 @@ from laminar.delta.change import Version
 from laminar.delta.emission import Emission, Mode
 from laminar.errors import (
     NotSupported,
+    NoWatermark,
     RelationExists,
     SqlSyntaxError,
     UnknownRelation,
 )
 from laminar.runtime.defining import create_table, create_view, drop
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
+from laminar.runtime.inlet_options import for_connector, parse
 from laminar.runtime.keys import refuse_unfit_keys
 from laminar.runtime.places import ABOUT_A_STATEMENT, placed
 from laminar.runtime.publishing import SinkDefinition, define_sink, drop_sink
@@ -104,12 +106,14 @@ class Statements:
         refuse_own_columns([column.name for column in statement.columns])
         options = dict(statement.options)
         connector = options.pop("connector", None)
-        if connector is None and options:
-            raise NotSupported(f"{next(iter(options))} without a connector", "leave it out")
+        is_source = statement.kind is s.RelationKind.SOURCE
+        strange = for_connector(options) if is_source else options
+        if connector is None and strange:
+            raise NotSupported(f"{next(iter(strange))} without a connector", "leave it out")
         definition = TableDefinition(
             statement.name,
             tuple((f.name, f.type, f.nullable) for f in statement.schema.fields),
-            is_source=statement.kind is s.RelationKind.SOURCE,
+            is_source=is_source,
             connector=connector,
             options=options,
             sql=statement.text,
@@ -117,6 +121,12 @@ class Statements:
             **_event_time(statement),
         )
         refuse_unfit_keys(definition)
+        way_in = parse(options, pushed=connector is None)
+        if definition.event_time is None and (way_in.alignment_group or way_in.idle_timeout_ms):
+            raise NoWatermark(definition.name)
+        if not way_in.keeps_all and (definition.primary_key or not is_source):
+            hint = "declare a SOURCE without PRIMARY KEY: a row may replace one that is needed"
+            raise NotSupported("retain = 'used' here", hint)
         if connector is not None and definition.primary_key and not definition.is_source:
             raise NotSupported("PRIMARY KEY of a table with a connector", "declare a SOURCE")
         create_table(self._engine, definition)
@@ -134,6 +144,7 @@ class Statements:
         if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
             return None
         relation = self._engine.catalog.resolve(statement.source)
+        self._engine.retention.refuse_reading(relation)
         options = dict(statement.options)
         connector = options.pop("connector", None)
         if connector is None:

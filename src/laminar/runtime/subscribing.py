@@ -229,6 +229,7 @@ def subscribe(
 ) -> Subscription[_T]:
     """Open a subscription; one with a known name goes on where it was, unless told otherwise."""
     relation = engine.visible.catalog.resolve(relation)
+    engine.retention.refuse_reading(relation)
     if name is not None and engine.read_only:
         raise ReadOnlyDatabase("a subscription with a name", str(engine.root))
     cursor = engine.subscriptions.cursors.get(name) if name is not None else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from laminar.dag.watermark import DagWatermarkTracker
+from laminar.dag.watermark import DagWatermarkTracker, WatermarkAlignmentGroup
 from laminar.errors import NoWatermark
 from laminar.model.event_time import END_OF_TIME, Chain, Timing
 from laminar.mv import MvRegistry
@@ -27,6 +27,28 @@ class Turn:
     """Relations whose rows come and go with the clock -> the time that they are at."""
     aging_rows: int = 100_000
     """How many rows of a relation may come or go because time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How far sources have come at one moment, for whoever reads them on other threads."""
+
+    groups: tuple[WatermarkAlignmentGroup, ...] = ()
+    marks: Mapping[str, int] = field(default_factory=dict)
+    delays: Mapping[str, int] = field(default_factory=dict)
+
+    def is_ahead(self, name: str, read: Mapping[str, int]) -> bool:
+        """Whether a source is too far ahead of its group to be read now.
+
+        Args:
+            name: the source.
+            read: source -> the largest event time that was read, if no epoch took it yet.
+        """
+        marks = dict(self.marks)
+        for each in marks:
+            if each in read:
+                marks[each] = max(marks[each], read[each] - self.delays.get(each, 0))
+        return any(name in group.ahead(marks) for group in self.groups if name in group.members)
 
 
 class Dependencies:
@@ -60,6 +82,23 @@ class Watermarks:
         self.said: dict[str, int] = {}
         self.parts: dict[str, dict[str, int]] = {}
         self._moved: dict[str, dict[str, int]] = {}  # as an epoch that is not committed leaves them
+
+    def configure(
+        self,
+        idle_ms: int | None,
+        own_idle_ms: Mapping[str, int],
+        groups: Iterable[WatermarkAlignmentGroup],
+    ) -> None:
+        """Set how long silent sources are waited for, and how far sources may drift apart."""
+        self._tracker.set_idle_timeouts(idle_ms, own_idle_ms)
+        self._tracker.set_alignment_groups(groups)
+
+    def drift(self) -> Drift:
+        """Return how far apart the sources are that may not drift too far."""
+        groups = self._tracker.alignment_groups()
+        awake = self._tracker.awake() if groups else {}
+        delays = {name: each.delay_us for name, each in self._tables.items()} if groups else {}
+        return Drift(groups, awake, delays)
 
     def add(self, definition: TableDefinition) -> None:
         """Follow a table; one without event time holds nobody back."""

@@ -1,4 +1,4 @@
-"""The text of CREATE MATERIALIZED VIEW with other options."""
+"""The text of CREATE MATERIALIZED VIEW, or of CREATE SOURCE, with other options."""
 
 from __future__ import annotations
 
@@ -26,6 +26,20 @@ def with_options(statement: str, options: Mapping[str, str]) -> str:
         f"{name} = {_literal(value)}" for name, value in {**given, **options}.items()
     )
     return f"{statement[:end]} WITH ({listed}) {rest}"
+
+
+def with_source_options(statement: str, options: Mapping[str, str]) -> str:
+    """Return CREATE SOURCE with these options and its connector; they stand behind the columns."""
+    cursor = Cursor(statement, tokenize(statement))
+    depth, end = 0, len(statement)
+    while not cursor.done() and not (depth == 0 and cursor.looks_at("WITH")):
+        token = cursor.next()
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        end = token.end
+    given = take_options(cursor) if cursor.accept("WITH") else {}
+    kept = {name: value for name, value in given.items() if name.lower() == "connector"}
+    listed = ", ".join(f"{name} = {_literal(value)}" for name, value in {**kept, **options}.items())
+    return f"{statement[:end]} WITH ({listed})"
 
 
 def _literal(value: str) -> str:

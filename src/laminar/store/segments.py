@@ -31,6 +31,8 @@ COLLECT_LIMIT = 500_000
 ONE_TASK = 200_000
 """Up to so many rows are read by one task: more of them would cost more than they save."""
 
+_PREPARED = 32  # frames that may wait to be asked for
+
 _GLOB = re.compile(r"([\\\[\]{}*?])")
 _DISK = re.compile(
     r"no space left on device|disk quota exceeded|permission denied|read-only file system"
@@ -139,7 +141,9 @@ class SegmentStore:
     def prepare(self, schema: str, segment: Segment) -> None:
         """Make the frame of a segment that will be asked for soon; called beside other work."""
         if len(segment.files) == 1:
-            self._ready = {(schema, segment.files[0]): self.frame(schema, [segment])}
+            while len(self._ready) >= _PREPARED:
+                self._ready.pop(next(iter(self._ready)), None)
+            self._ready[schema, segment.files[0]] = self.frame(schema, [segment])
 
     def struct(self, schema: str) -> StructType:
         """Return DDL text as Spark's own schema, parsed once."""

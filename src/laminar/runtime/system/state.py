@@ -79,6 +79,12 @@ def _metrics(engine: Engine, _visible: Visible) -> Rows:
             yield name, node, float(getattr(counted, name))
     for name in ("completed", "failed", "under_way", "last_ms", "last_bytes", "last_new_bytes"):
         yield f"checkpoints_{name}", None, float(getattr(found.checkpoints, name))
+    for source, counters in found.bridges.items():
+        for name in ("sent", "dropped", "spilled", "spilled_bytes", "paused_seconds", "waiting"):
+            yield f"bridge_{name}", source, float(getattr(counters, name))
+    for source, prefix in found.prefixes.items():
+        yield "prefix_rows_in", source, float(prefix.rows_in)
+        yield "prefix_rows_kept", source, float(prefix.rows_kept)
     for relation, count in found.late_rows.items():
         yield "late_rows", relation, float(count)
 

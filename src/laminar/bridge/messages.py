@@ -1,0 +1,72 @@
+"""What crosses a bridge, in the order in which it was sent."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Rows as a bridge sees them: Arrow tables and record batches, or a handle of stored ones.
+
+    `nbytes` is what they take in memory, so a handle of rows on disk has none.
+    """
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        ...
+
+
+class RowEvent(NamedTuple):
+    """One row: values in the order of the schema, or by name."""
+
+    row: Any
+    event_time: int | None
+    key_hash: int | None
+    sent_at: float
+
+
+class RowBatch(NamedTuple):
+    """Rows that came together.
+
+    A batch of a replayable source knows its range: rows after `start`, up to and including `end`.
+    `after` is where the batch before it ended; the two differ if something between was dropped.
+    """
+
+    rows: Rows
+    event_time: int | None = None
+    """The largest event time among them, in microseconds from 1970."""
+    key_hash: Any = None
+    start: Any = None
+    end: Any = None
+    after: Any = None
+    sent_at: float = 0.0
+    note: Any = None
+    """A JSON value for the consumer."""
+    place: Any = None
+    """The file it was read back from, if it was spilled."""
+
+
+class Watermark(NamedTuple):
+    """No row before this time follows, in microseconds from 1970."""
+
+    timestamp: int
+
+
+class Barrier(NamedTuple):
+    """All rows sent before belong to this epoch."""
+
+    epoch: int
+
+
+class End(NamedTuple):
+    """Nothing follows."""
+
+
+BridgeMessage: TypeAlias = RowEvent | RowBatch | Watermark | Barrier | End

@@ -1,0 +1,270 @@
+"""The producer's side of a bridge."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from laminar.bridge.channel import Channel
+from laminar.bridge.counters import BridgeCounters
+from laminar.bridge.messages import Barrier, End, RowBatch, RowEvent, Rows, Watermark
+from laminar.bridge.spill import SpillLog
+from laminar.bridge.strategy import BackpressureStrategy, DropNewest, PauseSource, SpillToDisk
+from laminar.errors import Backpressure, BridgeClosed, InvalidSetting
+
+CAPACITY_ROWS = 200_000
+CAPACITY_BYTES = 128 << 20
+WARN_EVERY = 60.0
+
+_VARIABLE = 32  # bytes that a text or a nested value is taken to have in a single row
+_log = logging.getLogger("laminar.bridge")
+
+
+class PipelineBridge:
+    """Takes rows, watermarks and barriers in order, up to a bound of rows and bytes.
+
+    Law: messages leave in the order in which they were sent. What was sent with success is handed
+    out once; what was not taken, because the bridge was full, is counted as dropped or raised as
+    `Backpressure`. Only rows count against the bound: a watermark always passes.
+
+    One thread sends and one thread consumes. A batch that is larger than the whole bridge is taken
+    when the bridge is empty.
+
+    Args:
+        name: whose rows these are, for messages.
+        schema: of rows that are sent one by one.
+        capacity_rows: rows that may wait in memory; None for no bound.
+        capacity_bytes: memory that they may take; None for no bound.
+        strategy: what to do when it is full.
+        spill: where `SpillToDisk` writes.
+        clock: seconds, never going back.
+        warn_every: seconds between two warnings about dropped rows.
+    """
+
+    def __init__(
+        self,
+        name: str = "bridge",
+        *,
+        schema: pa.Schema | None = None,
+        capacity_rows: int | None = CAPACITY_ROWS,
+        capacity_bytes: int | None = CAPACITY_BYTES,
+        strategy: BackpressureStrategy | None = None,
+        spill: SpillLog | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        warn_every: float = WARN_EVERY,
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.strategy = strategy or PauseSource()
+        if isinstance(self.strategy, SpillToDisk) and spill is None:
+            raise InvalidSetting("spill", None, "a SpillLog, for SpillToDisk writes to it")
+        self.channel = Channel(capacity_rows, capacity_bytes, spill)
+        self.clock = clock
+        self.row_bytes = 0 if schema is None else _row_bytes(schema)
+        """What a row that is sent alone is taken to have."""
+        self._warn_every = warn_every
+        self._warned_at: float | None = None
+        self._warned_of = 0
+        self._sent = self._batches = self._dropped = self._spilled = 0
+        self._paused = 0.0
+        self._paused_at: float | None = None
+        self._position: Any = None
+        self._closed = False
+
+    # Rows
+
+    def send_event(
+        self,
+        row: Sequence[Any] | Mapping[str, Any],
+        event_time: int | None = None,
+        key_hash: int | None = None,
+    ) -> bool:
+        """Send one row: its values in the order of the schema, or by name.
+
+        Returns:
+            Whether it was taken; False means that it was dropped.
+
+        Raises:
+            Backpressure: the bridge is full; send it again later.
+        """
+        channel = self.channel
+        if channel.is_spilling or self._closed or not channel.fits(1, self.row_bytes):
+            return self.send_batch(self._one(row), event_time=event_time, key_hash=key_hash)
+        channel.put(RowEvent(row, event_time, key_hash, self.clock()), 1, self.row_bytes)
+        if self._paused_at is not None:
+            self._resumed()
+        self._sent += 1
+        self._batches += 1
+        return True
+
+    def send_batch(
+        self,
+        rows: Rows,
+        *,
+        event_time: int | None = None,
+        key_hash: Any = None,
+        start: Any = None,
+        end: Any = None,
+        note: Any = None,
+        force: bool = False,
+    ) -> bool:
+        """Send rows that belong together; see `send_event`.
+
+        Args:
+            rows: an Arrow table or record batch, or a handle of stored rows.
+            event_time: the largest among them.
+            key_hash: whatever the consumer shall know of their keys.
+            start: where their range begins, if they have one.
+            end: where it ends.
+            note: a JSON value for the consumer.
+            force: take them although it is full, for what is kept elsewhere cannot be refused.
+        """
+        if self._closed:
+            raise BridgeClosed(self.name)
+        count, size = rows.num_rows, rows.nbytes
+        batch = RowBatch(rows, event_time, key_hash, start, end, self._position, self.clock(), note)
+        if not force and (self.channel.is_spilling or not self.channel.fits(count, size)):
+            if not self._overflowed(self.strategy, batch):
+                return False
+        else:
+            self.channel.put(batch, count, size)
+        self._resumed()
+        self._sent += count
+        self._batches += 1
+        if end is not None:
+            self._position = end
+        return True
+
+    def _overflowed(self, strategy: BackpressureStrategy, batch: RowBatch) -> bool:
+        """Do with a batch that does not fit what the strategy says; whether it was taken."""
+        if isinstance(strategy, SpillToDisk):
+            if not isinstance(batch.rows, pa.Table | pa.RecordBatch):
+                strategy = PauseSource()  # a handle: its rows are on disk already
+            elif self.channel.put_behind(batch, strategy.max_spill_bytes):
+                self._spilled += batch.rows.num_rows
+                return True
+            else:
+                strategy = strategy.then
+        return self.refuse(batch.rows.num_rows, strategy)
+
+    def refuse(self, rows: int, strategy: BackpressureStrategy) -> bool:
+        """Count rows that are let go, and return False; or raise, to make the source pause."""
+        if not isinstance(strategy, DropNewest):
+            self.pause()
+            raise Backpressure(self.name, self.channel.waiting, self._limit())
+        self._dropped += rows
+        now = self.clock()
+        if self._warned_at is None or now - self._warned_at >= self._warn_every:
+            _log.warning(
+                "rows dropped because the bridge is full",
+                extra={"source": self.name, "rows": self._dropped - self._warned_of},
+            )
+            self._warned_at, self._warned_of = now, self._dropped
+        return False
+
+    # Order
+
+    def send_watermark(self, timestamp: int) -> bool:
+        """Say that no row before this time follows, in microseconds from 1970."""
+        return self._control(Watermark(timestamp))
+
+    def send_checkpoint(self, epoch: int) -> bool:
+        """Say that all rows sent before belong to this epoch."""
+        return self._control(Barrier(epoch))
+
+    def close(self) -> None:
+        """Say that nothing follows."""
+        if not self._closed:
+            self._control(End())
+            self._closed = True
+
+    def _control(self, message: Watermark | Barrier | End) -> bool:
+        if self._closed:
+            raise BridgeClosed(self.name)
+        self.channel.put(message)
+        return True
+
+    # Capacity
+
+    def has_capacity(self) -> bool:
+        """Whether the source should go on: the next batch, if it is small, will be taken."""
+        strategy = self.strategy
+        if isinstance(strategy, DropNewest):
+            return True
+        if isinstance(strategy, SpillToDisk):
+            spill = self.channel.spill
+            full = spill is not None and spill.bytes >= strategy.max_spill_bytes
+            return not full or isinstance(strategy.then, DropNewest)
+        return self.channel.fits(1, 0)
+
+    def pause(self) -> None:
+        """Note that the source waits, until the next batch is taken."""
+        if self._paused_at is None:
+            self._paused_at = self.clock()
+
+    def _resumed(self) -> None:
+        if self._paused_at is not None:
+            self._paused += self.clock() - self._paused_at
+            self._paused_at = None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the source waits."""
+        return self._paused_at is not None
+
+    def go_on_from(self, position: Any) -> None:
+        """Say where the rows so far end; the next batch comes after."""
+        self._position = position
+
+    @property
+    def counters(self) -> BridgeCounters:
+        """What it has seen so far."""
+        spill = self.channel.spill
+        since = 0.0 if self._paused_at is None else self.clock() - self._paused_at
+        return BridgeCounters(
+            self._sent,
+            self._batches,
+            self._dropped,
+            self._spilled,
+            0 if spill is None else spill.bytes,
+            self._paused + since,
+            self.channel.waiting,
+            self.channel.bytes,
+        )
+
+    def _one(self, row: Sequence[Any] | Mapping[str, Any]) -> pa.RecordBatch:
+        return record_batch([row], self.schema, self.name)
+
+    def _limit(self) -> str:
+        rows, size = self.channel.capacity_rows, self.channel.capacity_bytes
+        found = [f"{rows:,} rows"] if rows is not None else []
+        found += [f"{size:,} bytes"] if size is not None else []
+        return " and ".join(found)
+
+
+def record_batch(
+    rows: Sequence[Sequence[Any] | Mapping[str, Any]], schema: pa.Schema | None, name: str
+) -> pa.RecordBatch:
+    """Return single rows as columns."""
+    if schema is None:
+        raise InvalidSetting("schema", None, f'the Arrow schema of "{name}", to send single rows')
+    if isinstance(rows[0], Mapping):
+        return pa.RecordBatch.from_pylist(list(rows), schema=schema)
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _row_bytes(schema: pa.Schema) -> int:
+    """Estimate the memory of one row; a text is not looked at, for that would cost more."""
+    total = 0
+    for field in schema:
+        try:
+            total += max(1, field.type.bit_width // 8)
+        except ValueError:
+            total += _VARIABLE
+    return total

@@ -1,0 +1,210 @@
+"""Rows that did not fit into memory: one checksummed Arrow file per batch, durable when written.
+
+A file is there with all its bytes or not at all. It is removed when its rows are released, that
+is, after the epoch that took them is committed; until then a restart finds it again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from laminar.bridge.messages import RowBatch
+from laminar.errors import SpillCorrupt
+from laminar.store import files
+
+SPILL = "spill"
+"""The folder of all spill files under the store's root."""
+
+_MAGIC = b"LMRSPILL1\n"
+_NAME = re.compile(r"\d{12}\.spill")
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One range on the way from a position to the newest row."""
+
+    after: Any
+    start: Any
+    end: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SpillFile:
+    """A batch on disk: its range, and the ranges that were in memory before it."""
+
+    path: Path
+    size: int
+    rows: int
+    event_time: int | None
+    key_hash: Any
+    note: Any
+    step: Step
+    before: tuple[Step, ...]
+
+
+class SpillLog:
+    """The spill files of one source, in order.
+
+    Args:
+        folder: theirs alone; created when the first batch is spilled.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.found: list[SpillFile] = []
+        """What an earlier process has left, oldest first."""
+        self.bytes = 0
+        self._next = 1
+        if folder.is_dir():
+            self._open()
+
+    def _open(self) -> None:
+        for path in sorted(self._folder.iterdir()):
+            if path.name.endswith(files.TEMP_SUFFIX):
+                files.remove_quietly(path)
+            elif _NAME.fullmatch(path.name):
+                self.found.append(_described(path))
+                self._next = int(path.stem) + 1
+        self.bytes = sum(each.size for each in self.found)
+
+    def append(
+        self, batch: RowBatch, before: Sequence[Step] = (), limit: int | None = None
+    ) -> SpillFile | None:
+        """Write a batch; on return it survives a crash.
+
+        Args:
+            batch: what to write.
+            before: ranges in memory that come before it.
+            limit: bytes that all files may have; None is returned if they would have more.
+
+        Raises:
+            StoreUnwritable: the disk refuses; nothing was written.
+        """
+        data = _encoded(batch, before)
+        if limit is not None and self.bytes + len(data) > limit:
+            return None
+        path = self._folder / f"{self._next:012d}.spill"
+        files.write_atomic(path, data, point="spill")
+        self._next += 1
+        self.bytes += len(data)
+        return SpillFile(
+            path,
+            len(data),
+            batch.rows.num_rows,
+            batch.event_time,
+            batch.key_hash,
+            batch.note,
+            Step(batch.after, batch.start, batch.end),
+            tuple(before),
+        )
+
+    def read(self, file: SpillFile) -> RowBatch:
+        """Return a batch as it was sent.
+
+        Raises:
+            SpillCorrupt: the file is not what was written.
+        """
+        header, body = _opened(file.path)
+        if zlib.crc32(body) != header["crc32"]:
+            raise SpillCorrupt(str(file.path), "its checksum differs from what was written")
+        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+            rows = reader.read_all()
+        step = file.step
+        return RowBatch(
+            rows,
+            file.event_time,
+            file.key_hash,
+            step.start,
+            step.end,
+            step.after,
+            note=file.note,
+            place=file,
+        )
+
+    def remove(self, file: SpillFile) -> None:
+        """Forget a batch whose epoch is committed."""
+        files.remove_quietly(file.path)
+        self.bytes -= file.size
+
+    def clear(self) -> None:
+        """Forget what an earlier process has left."""
+        for file in self.found:
+            self.remove(file)
+        self.found = []
+
+    def way_from(self, position: Any) -> list[Step | SpillFile]:
+        """Return how to get from a committed position to the newest spilled row.
+
+        Ranges that were only in memory are to be read from the source again, exactly as they were.
+        Files that do not follow the position are removed: their rows are committed, or the source
+        is to be read again.
+        """
+        way: list[Step | SpillFile] = []
+        for file in self.found:
+            way += [step for step in file.before if step not in way]
+            way.append(file)
+        begins = [each.step.after if isinstance(each, SpillFile) else each.after for each in way]
+        at = begins.index(position) if position in begins else len(way)
+        for each in way[:at]:
+            if isinstance(each, SpillFile):
+                self.remove(each)
+        self.found = [each for each in way[at:] if isinstance(each, SpillFile)]
+        return way[at:]
+
+
+def _encoded(batch: RowBatch, before: Sequence[Step]) -> bytes:
+    rows: Any = batch.rows
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS) as writer:
+        writer.write(rows)
+    body = sink.getvalue()
+    header = json.dumps(
+        {
+            "rows": rows.num_rows,
+            "crc32": zlib.crc32(body),
+            "size": body.size,
+            "event_time": batch.event_time,
+            "key_hash": batch.key_hash,
+            "note": batch.note,
+            "step": [batch.after, batch.start, batch.end],
+            "before": [[each.after, each.start, each.end] for each in before],
+        }
+    ).encode()
+    return b"".join((_MAGIC, len(header).to_bytes(8, "big"), header, body))
+
+
+def _described(path: Path) -> SpillFile:
+    header, body = _opened(path)
+    if len(body) != header["size"]:
+        raise SpillCorrupt(str(path), f"it has {len(body)} bytes of rows, not {header['size']}")
+    return SpillFile(
+        path,
+        path.stat().st_size,
+        header["rows"],
+        header["event_time"],
+        header["key_hash"],
+        header["note"],
+        Step(*header["step"]),
+        tuple(Step(*each) for each in header["before"]),
+    )
+
+
+def _opened(path: Path) -> tuple[dict[str, Any], memoryview]:
+    try:
+        data = memoryview(path.read_bytes())
+        at = len(_MAGIC) + 8
+        if bytes(data[: len(_MAGIC)]) != _MAGIC:
+            raise ValueError("it does not begin like a spill file")
+        size = int.from_bytes(data[len(_MAGIC) : at], "big")
+        return json.loads(bytes(data[at : at + size])), data[at + size :]
+    except (OSError, ValueError) as error:
+        raise SpillCorrupt(str(path), str(error)) from error

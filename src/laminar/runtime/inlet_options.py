@@ -1,0 +1,168 @@
+"""What may be said about the way into the engine, for any source: `CREATE SOURCE ... WITH (...)`.
+
+| option | meaning |
+|---|---|
+| `backpressure` | what to do when the bridge is full: `pause` (default), `drop` or `spill` |
+| `max_spill_bytes` | spill: how many bytes of files; default 1 GiB |
+| `after_spill` | spill: what to do then, `pause` (default) or `drop` |
+| `buffer_rows`, `buffer_bytes` | how much may wait in memory; default 200000 rows, 128 MiB |
+| `max_rows`, `max_bytes` | close a batch at so many rows or bytes; default 100000, 64 MiB |
+| `max_latency` | close a batch so long after its first row; default 20 ms |
+| `flush_on_watermark` | close a batch before a watermark that was said; default true |
+| `poll_interval` | how long to wait after a poll that found nothing; default 100 ms |
+| `idle_timeout` | after how much silence the source no longer holds back watermarks |
+| `watermark_alignment_group`, `max_drift` | pause when so far ahead of the slowest of the group |
+| `retain` | `all` rows and columns (default), or only those `used` by views |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from laminar.bridge import (
+    BackpressureStrategy,
+    BatchPolicy,
+    DropNewest,
+    PauseSource,
+    SpillToDisk,
+)
+from laminar.bridge.pipeline import CAPACITY_BYTES, CAPACITY_ROWS
+from laminar.connectors.options import Options
+from laminar.errors import NotSupported
+
+OWN = frozenset(
+    {
+        "backpressure",
+        "max_spill_bytes",
+        "after_spill",
+        "buffer_rows",
+        "buffer_bytes",
+        "max_rows",
+        "max_bytes",
+        "max_latency",
+        "flush_on_watermark",
+        "poll_interval",
+        "idle_timeout",
+        "watermark_alignment_group",
+        "max_drift",
+        "retain",
+    }
+)
+"""Options that no connector sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class InletOptions:
+    """How rows of one source come in."""
+
+    policy: BatchPolicy = field(default_factory=BatchPolicy)
+    strategy: BackpressureStrategy = field(default_factory=PauseSource)
+    buffer_rows: int | None = CAPACITY_ROWS
+    buffer_bytes: int | None = CAPACITY_BYTES
+    poll_interval_ms: int = 100
+    idle_timeout_ms: int | None = None
+    alignment_group: str | None = None
+    max_drift_us: int = 0
+    keeps_all: bool = True
+
+
+def for_connector(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that a connector reads."""
+    return {name: value for name, value in options.items() if name.lower() not in OWN}
+
+
+def parse(options: Mapping[str, str], *, pushed: bool) -> InletOptions:
+    """Read the options that are about the way in; the rest is for the connector.
+
+    Args:
+        options: all that was given.
+        pushed: whether rows come from `insert`. They lie on disk until an epoch takes them, so
+            without an option there is no bound.
+
+    Raises:
+        BadOption: a value does not do.
+        UnknownOption: an option says nothing without another one.
+    """
+    given = {name.lower(): value for name, value in options.items() if name.lower() in OWN}
+    own = Options("source", given)
+    default = BatchPolicy()
+    policy = BatchPolicy(
+        max_rows=own.integer("max_rows", default.max_rows, at_least=1),
+        max_latency=own.duration("max_latency", default.max_latency),
+        flush_on_watermark=own.boolean("flush_on_watermark", default=default.flush_on_watermark),
+        max_bytes=own.integer("max_bytes", default.max_bytes, at_least=1),
+    )
+    bound = "backpressure" in own and own["backpressure"].lower() != "spill"
+    rows = CAPACITY_ROWS if bound or not pushed else None
+    group = own.get("watermark_alignment_group")
+    idle = own.duration("idle_timeout", timedelta(0))
+    if "idle_timeout" in own and idle <= timedelta(0):
+        raise own.bad("idle_timeout", "a duration such as 30 seconds")
+    found = InletOptions(
+        policy,
+        _strategy(own),
+        own.limit("buffer_rows") or rows,
+        own.limit("buffer_bytes") or CAPACITY_BYTES,
+        _millis(own.duration("poll_interval", timedelta(milliseconds=100))),
+        _millis(idle) if "idle_timeout" in own else None,
+        group,
+        0 if group is None else _micros(own.duration("max_drift", timedelta(minutes=1))),
+        own.choice("retain", ("all", "used"), "all") == "all",
+    )
+    own.refuse_leftovers()
+    if pushed and "poll_interval" in own:
+        raise NotSupported("poll_interval without a connector", "leave it out")
+    return found
+
+
+def _strategy(own: Options) -> BackpressureStrategy:
+    words: dict[str, BackpressureStrategy] = {"pause": PauseSource(), "drop": DropNewest()}
+    chosen = own.choice("backpressure", ("pause", "drop", "spill"), "pause")
+    if chosen != "spill":
+        return words[chosen]
+    return SpillToDisk(
+        own.integer("max_spill_bytes", 1 << 30, at_least=1),
+        words[own.choice("after_spill", ("pause", "drop"), "pause")],
+    )
+
+
+def _millis(given: timedelta) -> int:
+    return given // timedelta(milliseconds=1)
+
+
+def _micros(given: timedelta) -> int:
+    return given // timedelta(microseconds=1)
+
+
+def to_options(
+    policy: BatchPolicy | None = None, strategy: BackpressureStrategy | None = None
+) -> dict[str, str]:
+    """Return what was given as Python values in the words of the options."""
+    found: dict[str, str] = {}
+    if policy is not None:
+        found = {
+            "max_rows": str(policy.max_rows),
+            "max_bytes": str(policy.max_bytes),
+            "max_latency": f"{policy.max_latency // timedelta(microseconds=1)} us",
+            "flush_on_watermark": str(policy.flush_on_watermark).lower(),
+        }
+    words = {PauseSource: "pause", DropNewest: "drop", SpillToDisk: "spill"}
+    if strategy is not None:
+        found["backpressure"] = words[type(strategy)]
+    if isinstance(strategy, SpillToDisk):
+        found["max_spill_bytes"] = str(strategy.max_spill_bytes)
+        found["after_spill"] = words[type(strategy.then)]
+    return found
+
+
+_OF_SPILLING = ("max_spill_bytes", "after_spill")
+
+
+def changed(options: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return options with some set anew; those that only spilling has go with it."""
+    found = {**options, **given}
+    if found.get("backpressure", "pause") != "spill":
+        found = {name: value for name, value in found.items() if name not in _OF_SPILLING}
+    return found
