@@ -201,13 +201,27 @@ class Engine:
                 raise
 
     def fill_and_commit(self, names: Iterable[str], traces: Mapping[str, Trace]) -> None:
-        """Compute views that have no rows yet, in order, and commit them all at once."""
-        for name in names:
+        """Compute views that have no rows yet, in order, and commit them all at once.
+
+        They are computed at the newest epoch that all they read have.
+        """
+        views = list(names)
+        registry = self.catalog.registry
+        inputs = {each for name in views for each in registry.get_dependencies(name)}
+        at = self.holding.reach(inputs - set(views))
+        for name in views:
+            self.holding.require(name, inputs, at)
             try:
-                traces = self.filled(self.catalog.programs[name], traces)
+                traces = self.filled(self.catalog.programs[name], traces, at)
             except Exception as error:
                 raise named_error(name, error) from error
-        self.commit(self.manifest.epoch, traces, self.manifest.offsets)
+        epoch, now = self.manifest.epoch, self.limits.clock()
+        with self.holding.standing_as(self.holding.standing.with_filled(views, at, epoch, now)):
+            self.commit(epoch, traces, self.manifest.offsets)
+
+    def recommit(self) -> None:
+        """Commit a new revision of the current epoch: something but rows has changed."""
+        self.commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
 
     def tap(self) -> None:
         """Store, or store no longer, what sinks want to see the changes of."""
@@ -236,7 +250,7 @@ class Engine:
         """Return a frame with a relation's columns and no rows."""
         return self.store.frame(self.catalog.shape(self.catalog.resolve(name)).ddl, ())
 
-    def filled(self, program: Program, traces: Mapping[str, Trace]) -> Mapping[str, Trace]:
+    def filled(self, program: Program, traces: Mapping[str, Trace], at: int) -> Mapping[str, Trace]:
         """Return the traces with a new view's; what it reads may have to store more from now on."""
         finished = self.catalog.relations.finished
         self.plan_storage(traces)
@@ -244,14 +258,13 @@ class Engine:
         for session in (self.work, self.full):
             suit(session, changed=rows, held=0)
         traces = self._finished(finished | self.own(program.view), traces)
-        turn = self.time.first(program)
-        return self.filler.fill(program, self.catalog.relations, traces, self.manifest.epoch, turn)
+        turn = self.time.first(program, None if at == self.manifest.epoch else at)
+        return self.filler.fill(program, self.catalog.relations, traces, at, turn)
 
     def _finished(self, before: frozenset[str], traces: Mapping[str, Trace]) -> Mapping[str, Trace]:
         for name in self.catalog.relations.finished - before:
-            traces = self.filler.store_rows(
-                name, self.catalog.relations, traces, self.manifest.epoch
-            )
+            stops = self.holding.stops(name.split("#")[0])
+            traces = self.filler.store_rows(name, self.catalog.relations, traces, stops)
         return traces
 
     # Event time
@@ -345,10 +358,33 @@ class Engine:
             if logged := self.wal.open_after(self.manifest.epoch):
                 return self.epochs.run(self._still_there(logged[0]), logged[0])
             taken = self.ranges_after(self.manifest.offsets)
-            if not taken and not self.time.is_due(self.manifest.traces, self.holding.held()):
+            if not taken and not self._has_more():
                 self.checkpoints.idle()
                 return None
             return self.epochs.run(taken)
+
+    def _has_more(self) -> bool:
+        """Whether an epoch without new rows would do something: for views behind, or by time."""
+        if self.holding.has_work(self.limits.clock()):
+            return True
+        return self.time.is_due(self.manifest.traces, self.holding.held())
+
+    def catch_up(self, views: Iterable[str], taken: Iterable[Range] = ()) -> EpochReport:
+        """Run an epoch that moves some views whatever their schedule, with all that they read."""
+        return self.epochs.run(list(taken), None, self.holding.with_inputs(views))
+
+    def refresh(self, view: str) -> EpochReport | None:
+        """Bring a view and all it reads to one new cut of the sources, whatever their schedules.
+
+        None if it is there already.
+        """
+        with self._lock:
+            self.require_attached()
+            self.publisher.catch_up()
+            taken = self.ranges_after(self.manifest.offsets)
+            if not taken and self.holding.cursor(view) == self.manifest.epoch:
+                return None
+            return self.catch_up([view], taken)
 
     def flow(self, notify: Callable[[EpochReport], object], limit: int = 32) -> bool:
         """Run up to so many epochs over what is pending; say whether there was anything to do.
@@ -414,7 +450,8 @@ class Engine:
                     self.commit(self.manifest.epoch, traces, self.manifest.offsets)
                 now, relations = self.manifest, self.catalog.relations
                 useless = self.time.useless()
-                if not self.compactor.submit(now.traces, relations, now.epoch, useless):
+                live = self.holding.standing.live()
+                if not self.compactor.submit(now.traces, relations, now.epoch, useless, live):
                     return
 
     def current_executor(self) -> DagExecutor:
@@ -441,7 +478,7 @@ class Engine:
         """Make an epoch, or a new revision of the current one, durable and visible."""
         if self.read_only:
             raise ReadOnlyDatabase("a commit", str(self.root))
-        self.holding.note(epoch)
+        watermarks = self.time.watermarks.settle(epoch, self.holding.since)
         self.timeline.pinned = frozenset().union(*(pinned(epoch) for pinned in self.pins))
         self.timeline.commit(
             epoch,
@@ -450,16 +487,15 @@ class Engine:
             catalog=to_json(self.catalog.in_order()),
             state={
                 "fused": sorted(self.catalog.relations.fused),
-                "paused": sorted(self.holding.paused),
-                "held": self.holding.since,
                 "operators": snapshots(self.operators),
                 "settings": self.settings.given,
                 "sinks": self.publisher.to_json(),
                 # A new revision of an epoch is still the epoch that was run.
                 "report": report or self.manifest.state.get("report"),
                 **self.time.saved(),
+                **self.holding.saved(),
             },
-            watermarks=self.time.watermarks.settle(self.holding.held()),
+            watermarks=watermarks,
         )
         self.show(Visible(self.manifest, self.catalog))
         self.changelog.notify()
@@ -475,17 +511,22 @@ class Engine:
         *,
         visible: Visible | None = None,
     ) -> tuple[int, Faces]:
-        """Return all relations as they were at an epoch (by default the newest).
+        """Return all relations as they were at the newest epoch that the named ones have.
 
-        For an older epoch, the named relations and what they read must have been defined alike.
+        With an epoch it is the newest up to that; the named relations and what they read must have
+        been defined alike then.
         """
         visible = visible or self.visible
         manifest = visible.manifest
         if epoch is not None:
             manifest = self.timeline.at(epoch, visible.upstream(list(names)))
         relations = visible.relations_at(manifest)
-        moments = moments_of(relations, manifest.traces)
-        return manifest.epoch, Faces(session, store, relations, moments)
+        at = visible.reach(manifest, names)
+        if at == manifest.epoch:
+            moments = moments_of(relations, manifest.traces)
+        else:
+            moments = moments_of(relations, manifest.traces, at)
+        return at, Faces(session, store, relations, moments)
 
     def history(self) -> list[Manifest]:
         """Return the epochs that are kept, oldest first."""

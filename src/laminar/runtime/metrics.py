@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from laminar.runtime.holding import Counters
+
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
 
@@ -38,6 +40,21 @@ class CheckpointMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMetrics:
+    """One group of views that commit together; a view in no diamond is a group of its own."""
+
+    epoch: int
+    """How often it has committed, ever."""
+    age: int
+    """How many epochs it is behind."""
+    holds: int
+    """Epochs that went by without it."""
+    retries: int
+    """Tries after a failure."""
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """The whole engine."""
 
@@ -51,6 +68,8 @@ class Metrics:
     late_rows: Mapping[str, int]
     """View or table -> rows that were too late, or too far in the future, for it."""
     checkpoints: CheckpointMetrics
+    groups: Mapping[str, GroupMetrics]
+    """Members of a group, joined by commas -> what happened to it since the database was opened."""
 
 
 def collect_metrics(engine: Engine) -> Metrics:
@@ -75,6 +94,7 @@ def collect_metrics(engine: Engine) -> Metrics:
         stored_bytes=sum(trace.bytes for trace in traces),
         late_rows=dict(engine.late_counts),
         checkpoints=_checkpoints(engine),
+        groups=_groups(engine),
     )
 
 
@@ -91,3 +111,15 @@ def _checkpoints(engine: Engine) -> CheckpointMetrics:
         last_bytes=last.bytes if last else 0,
         last_new_bytes=last.new_bytes if last else 0,
     )
+
+
+def _groups(engine: Engine) -> dict[str, GroupMetrics]:
+    holding = engine.holding
+    found: dict[str, GroupMetrics] = {}
+    for each in holding.groups():
+        counted = holding.counters.get(each.name, Counters())
+        age = engine.manifest.epoch - holding.reach(each.members)
+        found[each.name] = GroupMetrics(
+            each.group.epoch, age, counted.holds, counted.retries, counted.failures
+        )
+    return found

@@ -67,7 +67,8 @@ def alter_view(engine: Engine, name: str, options: Mapping[str, Any], sql: str) 
         return
     new = replace(new, sql=sql)
     if new.refresh_policy != old.refresh_policy:
-        _refuse_held(engine, (old.name,), "changing the refresh policy of")
+        names = (old.name, *engine.catalog.registry.all_dependents(old.name))
+        _refuse_held(engine, names, "changing the refresh policy of")
         engine.publisher.catch_up()
     with engine.changing(old.name):
         before = engine.catalog.programs[old.name]
@@ -115,7 +116,7 @@ def _recompile(catalog: Catalog, replaced: str, name: str) -> None:
 def _refuse_held(engine: Engine, names: Iterable[str], doing: str) -> None:
     for name in names:
         if name in engine.holding.since:
-            hint = "RESUME what is paused first"
+            hint = "bring it up to date first (RESUME or REFRESH it)"
             raise NotSupported(f'{doing} "{name}" while it is held at an older epoch', hint)
 
 

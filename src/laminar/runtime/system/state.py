@@ -81,6 +81,9 @@ def _metrics(engine: Engine, _visible: Visible) -> Rows:
         yield f"checkpoints_{name}", None, float(getattr(found.checkpoints, name))
     for relation, count in found.late_rows.items():
         yield "late_rows", relation, float(count)
+    for group, each in found.groups.items():
+        for name in ("epoch", "age", "holds", "retries", "failures"):
+            yield f"group_{name}", group, float(getattr(each, name))
 
 
 def _settings(engine: Engine, _visible: Visible) -> Rows:
