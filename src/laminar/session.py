@@ -224,8 +224,6 @@ class Database:
                     break
             except OperatorError as error:
                 failed = failed or error
-                if error.report is not None:
-                    committed(error.report)
         if failed is not None:
             raise failed
         return reports[0] if reports else None

@@ -52,6 +52,18 @@ def test_a_view_that_fails_stays_and_the_others_go_on(ratios: laminar.Database) 
     assert ratios.sql("SELECT * FROM good").rows() == [(3,)]
 
 
+def test_another_definition_is_a_way_out(ratios: laminar.Database) -> None:
+    ratios.insert("t", [(3, 0)])
+    with pytest.raises(laminar.OperatorError):
+        ratios.step()
+    fixed = "SELECT SUM(10 / NULLIF(d, 0)) AS q FROM t"
+    ratios.execute(f"CREATE OR REPLACE MATERIALIZED VIEW ratio AS {fixed}")
+    assert state(ratios) == (2, 3, 15.0, 30.0)
+    ratios.insert("t", [(4, 5)])
+    ratios.step()
+    assert state(ratios) == (3, 4, 17.0, 34.0)
+
+
 def test_taking_the_row_back_is_another_way_out(ratios: laminar.Database) -> None:
     ratios.insert("t", [(3, 0)])
     with pytest.raises(laminar.OperatorError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source, close
 from laminar.delta.program import Program, Recomputed
-from laminar.errors import (
-    OperatorNotFound,
-    ReadOnlyDatabase,
-)
+from laminar.errors import OperatorError, OperatorNotFound, ReadOnlyDatabase
 from laminar.model.event_time import END_OF_TIME
 from laminar.model.trace import Manifest, Trace
 from laminar.mv import MvState
@@ -58,6 +55,8 @@ from laminar.store import EpochLog, LoggedEpoch, PendingLog, Range, SegmentStore
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark.sql import DataFrame, SparkSession
+
+    from laminar.runtime.relations import Relations
 
 
 class Engine:
@@ -299,15 +298,44 @@ class Engine:
 
     def plan_storage(self, traces: Mapping[str, Trace] | None = None) -> None:
         """Decide anew which relations are stored, and which are computed when read."""
+        self.catalog.relations = self.planned(self.catalog, traces)
+        self.forget_executor()
+
+    def planned(self, catalog: Catalog, traces: Mapping[str, Trace] | None = None) -> Relations:
+        """Return which relations of a catalog would be stored, with what is stored now."""
         held = self.manifest.traces if traces is None else traces
         stored = frozenset(name for name, trace in held.items() if trace.segments)
         fused = frozenset(self.manifest.state.get("fused", ()))
-        self.catalog.relations = self.catalog.plan(
+        return catalog.plan(
             stored=stored,
             keep_fused=fused if stored else frozenset(),
             tapped=self.publisher.tapped() | self.subscriptions.tapped(),
         )
-        self.forget_executor()
+
+    def finish(self, relations: Collection[str]) -> None:
+        """Store the rows of groups, from now on, that were kept as accumulators only."""
+        known = self.catalog.relations
+        lacking = {each for each in relations if each in known.by_name} - known.finished
+        if lacking:
+            traces: Mapping[str, Trace] = self.manifest.traces
+            for name in lacking:
+                stops = self.holding.stops(name.split("#")[0])
+                traces = self.filler.store_rows(name, known, traces, stops)
+            self.commit(self.manifest.epoch, traces, self.manifest.offsets)
+            self.plan_storage()
+
+    @contextmanager
+    def pinning(self, epoch: int) -> Iterator[None]:
+        """Keep an epoch's files while the context lasts."""
+
+        def pinned(_now: int) -> frozenset[int]:
+            return frozenset({epoch})
+
+        self.pins.append(pinned)
+        try:
+            yield
+        finally:
+            self.pins.remove(pinned)
 
     def forget_executor(self) -> None:
         """Build the executor anew with the next epoch."""
@@ -390,16 +418,24 @@ class Engine:
         """Run up to so many epochs over what is pending; say whether there was anything to do.
 
         Epochs overlap where that cannot be seen from outside, see `Epochs.can_overlap`.
+
+        Raises:
+            OperatorError: a view failed; an epoch that was committed without it has been told.
         """
-        with self._lock:
-            if not self.epochs.can_overlap() or self.wal.open_after(self.manifest.epoch):
-                report = self.step()
-                if report is not None:
-                    notify(report)
-                return report is not None
-            self.require_attached()
-            self.publisher.catch_up()
-            return self.epochs.flow(notify, limit) > 0
+        try:
+            with self._lock:
+                if not self.epochs.can_overlap() or self.wal.open_after(self.manifest.epoch):
+                    report = self.step()
+                    if report is not None:
+                        notify(report)
+                    return report is not None
+                self.require_attached()
+                self.publisher.catch_up()
+                return self.epochs.flow(notify, limit) > 0
+        except OperatorError as error:
+            if error.report is not None:
+                notify(error.report)
+            raise
 
     def ranges_after(self, offsets: Mapping[str, Any]) -> list[Range]:
         """Return what there is to take after these offsets."""
