@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test oracle check bench lock clean preflight
+.PHONY: demo test oracle soak-consistency check bench lock clean preflight
 
 demo: $(READY)
 	$(BIN)/laminar demo
@@ -15,6 +15,10 @@ test: $(READY)
 oracle: $(READY)
 	LAMINAR_ORACLE=thorough LAMINAR_EXAMPLES=60 $(BIN)/python -m pytest tests/oracle \
 	    tests/session/test_event_time.py tests/session/test_sinks.py
+
+# Reads beside epochs of 1 to 10,000 rows, each checked; a read that mixes two versions fails it.
+soak-consistency: $(READY)
+	$(BIN)/python examples/internal_consistency.py --reads 10000
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -39,6 +39,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.MvCycleDetected(["v", "w", "v"]),
     errors.ViewNotFound("w", []),
     errors.HasDependents("v", ["w", "x"]),
+    errors.NoCommonEpoch("new", 9, "slow", 5, reader="v"),
     errors.OperatorNotFound("v"),
     errors.SqlSyntaxError('unexpected "FORM", expected FROM', hint="did you mean FROM?"),
     errors.UnknownRelation("tradez", ["trades"]),

@@ -20,6 +20,7 @@ from laminar.errors import (
     DatabaseNotFound,
     InvalidSetting,
     NotSupported,
+    OperatorError,
     ReadOnlyDatabase,
     SqlSyntaxError,
     StoreUnwritable,
@@ -130,7 +131,7 @@ class Database:
         )
         self._dml = Dml(self.engine, self._reader)
         self._statements = Statements(
-            self.engine, self._dml, self._reader, self._query, self._listing, self.step
+            self.engine, self._dml, self._reader, self._query, self._listing, self._told
         )
 
     # Statements
@@ -210,12 +211,28 @@ class Database:
     # Epochs
 
     def step(self) -> EpochReport | None:
-        """Run one epoch over all that is pending; None if there is nothing to do."""
+        """Run one epoch over all that is pending; None if there is nothing to do.
+
+        Raises:
+            OperatorError: a view failed. It stays where it was, with its group and all that depend
+                on it; the epoch is committed for the others, and is the error's `report`.
+        """
         self._require_writable("step")
-        report = self.engine.step()
+        return self._told(self.engine.step)
+
+    def _told(self, run: Callable[[], EpochReport | None]) -> EpochReport | None:
+        """Run an epoch and tell whoever wants to know that it is committed."""
+        try:
+            report = run()
+        except OperatorError as error:
+            self._tell(error.report)
+            raise
+        self._tell(report)
+        return report
+
+    def _tell(self, report: EpochReport | None) -> None:
         if report is not None:
             self._notify(report)
-        return report
 
     def _notify(self, report: EpochReport) -> None:
         for callback in self._callbacks:
@@ -276,16 +293,26 @@ class Database:
         return len(done)
 
     def drain(self) -> EpochReport | None:
-        """Step until all sources are idle; return the last report."""
+        """Step until all sources are idle; return the last report.
+
+        A view that fails does not keep the others from going on; its error is raised at the end.
+        """
         self._require_writable("drain")
         reports: deque[EpochReport] = deque(maxlen=1)
+        failed: OperatorError | None = None
 
         def committed(report: EpochReport) -> None:
             reports.append(report)
             self._notify(report)
 
-        while self.engine.flow(committed):
-            pass
+        while True:
+            try:
+                if not self.engine.flow(committed):
+                    break
+            except OperatorError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
         return reports[0] if reports else None
 
     def advance_watermark(self, name: str, watermark: datetime | str) -> None:

@@ -14,6 +14,7 @@ from laminar.dag.diamond import (
     compute_consistency_groups,
     detect_diamonds,
 )
+from laminar.dag.policies import DiamondSchedulePolicy, is_group_due
 from laminar.dag.scc import strongly_connected
 from laminar.model.ids import NodeId
 from laminar.mv import MaterializedView, MvRegistry
@@ -348,3 +349,48 @@ def test_every_group_of_several_has_a_convergence_point(dag: StreamingDag) -> No
     for group in compute_consistency_groups(dag):
         assert bool(group.convergence_points) != group.is_singleton()
         assert set(group.convergence_points) == points & set(group.members)
+
+
+OPTED_OUT = {
+    "a convergence point ties nobody": (SIMPLE, "d", ["b", "c", "d"]),
+    "an intermediate leaves with what depends on it": (SIMPLE, "c", ["b", "c", "d"]),
+    "the others of a wide diamond stay together": (
+        "b1: a; b2: a; c: a; d: b1 b2 c",
+        "c",
+        ["b1 b2", "c", "d"],
+    ),
+    "the stricter of two convergence points counts": (
+        "b: a; c: a; d: b c; e: b c",
+        "d",
+        ["b c e", "d"],
+    ),
+    "nobody is left": (SIMPLE, "b c d", ["b", "c", "d"]),
+    "another diamond does not care": (
+        "b1: a1; c1: a1; d1: b1 c1; b2: a2; c2: a2; d2: b2 c2",
+        "c1",
+        ["b1", "c1", "d1", "b2 c2 d2"],
+    ),
+    "a diamond behind it stays whole": (
+        "b: a; c: a; d: b c; e: d; f: d; g: e f",
+        "d",
+        ["b", "c", "d", "e f g"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "out", "expected"), OPTED_OUT.values(), ids=OPTED_OUT.keys())
+def test_opting_out(text: str, out: str, expected: list[str]) -> None:
+    dag = dag_of(text)
+    opted = {node.id for node in dag.nodes.values() if node.name in out.split()}
+    found = compute_consistency_groups(dag, opted)
+    assert sorted(names(dag, group.members) for group in found) == sorted(expected)
+
+
+def test_a_group_is_due_by_its_policy() -> None:
+    fastest, slowest = DiamondSchedulePolicy.FASTEST, DiamondSchedulePolicy.SLOWEST
+    assert is_group_due(fastest, [False, True])
+    assert not is_group_due(fastest, [False, False])
+    assert is_group_due(slowest, [True, True])
+    assert not is_group_due(slowest, [False, True])
+    for policy in (fastest, slowest):
+        assert [is_group_due(policy, [due]) for due in (True, False)] == [True, False]

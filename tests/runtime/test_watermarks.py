@@ -33,7 +33,7 @@ def test_a_view_follows_the_slowest_input_that_has_a_watermark() -> None:
     marks = watching()
     turn = marks.move({"s": {"0": 100}}, 0)
     assert turn.after == {"s": 95, "v": 95}
-    with marks.kept():
+    with marks.kept(1, {}):
         pass
     assert marks.move({"u": {"0": 60}}, 0).after["w"] == 55
 
@@ -41,11 +41,11 @@ def test_a_view_follows_the_slowest_input_that_has_a_watermark() -> None:
 def test_the_slowest_part_holds_a_source_back() -> None:
     marks = watching()
     marks.move({"s": {"p": 100, "q": 50}}, 0)
-    with marks.kept():
+    with marks.kept(1, {}):
         pass
     assert marks.current["s"] == 45
     marks.move({"s": {"p": 200}}, 0)
-    with marks.kept():
+    with marks.kept(1, {}):
         pass
     assert marks.current["s"] == 45
     # After a restart the silent part is not forgotten.
@@ -58,10 +58,10 @@ def test_the_slowest_part_holds_a_source_back() -> None:
 def test_a_silent_part_is_left_out_after_a_while() -> None:
     marks = watching(idle_timeout_ms=1000)
     marks.move({"s": {"p": 100, "q": 50}}, 0)
-    with marks.kept():
+    with marks.kept(1, {}):
         pass
     marks.move({"s": {"p": 200}}, 900)
-    with marks.kept():
+    with marks.kept(1, {}):
         pass
     assert not marks.is_pending(950)
     assert marks.is_pending(1001)
@@ -71,11 +71,11 @@ def test_a_silent_part_is_left_out_after_a_while() -> None:
 def test_a_failed_epoch_moves_nothing() -> None:
     marks = watching()
     marks.move({"s": {"0": 100}}, 0)
-    with marks.kept():
+    with marks.kept(1, {}):
         pass
     marks.advance("s", 500)
     marks.move({"s": {"0": 300}}, 0)
-    with pytest.raises(RuntimeError), marks.kept():
+    with pytest.raises(RuntimeError), marks.kept(1, {}):
         raise RuntimeError
     assert marks.current["s"] == 95
     assert marks.is_pending(0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laminar.model.trace import Segment, Trace
-from laminar.store.compaction import _level, plan
+from laminar.store.compaction import _level, plan, stretches
 
 FANOUT, BASE = 4, 10
 
@@ -110,10 +110,15 @@ def test_cascading_merges_are_written_once() -> None:
     assert plan([*big, *small], FANOUT, base=BASE) == ((*big, *small),)
 
 
-def test_epochs_somebody_still_reads_are_left_alone() -> None:
-    log = [segment(at, at, 5) for at in range(1, 2 * FANOUT)]
-    assert plan(log, FANOUT, base=BASE, through=FANOUT) == (tuple(log[:FANOUT]),)
-    assert plan(log, FANOUT, base=BASE, through=FANOUT - 1) == ()
+def test_nothing_is_merged_across_a_cursor() -> None:
+    log = [segment(at, at, BASE) for at in range(1, 9)]
+    assert stretches(log, ()) == [tuple(log)]
+    assert stretches(log, {3, 5}) == [tuple(log[:3]), tuple(log[3:5]), tuple(log[5:])]
+    assert stretches(log, {0, 8, 20}) == [tuple(log)]
+    merged_once = [segment(1, 4, BASE), *log[5:]]
+    assert stretches(merged_once, {4, 7}) == [
+        tuple(merged_once[:1]), tuple(merged_once[1:3]), tuple(merged_once[3:]),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("count", range(FANOUT))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from laminar.errors.store import UnsupportedFormat
+from laminar.errors.store import EpochNotFound, UnsupportedFormat
 from laminar.model.trace import FORMAT_VERSION, Manifest, Segment, Trace
 
 
@@ -56,6 +56,17 @@ def test_a_trace_is_cut_where_an_older_one_ended() -> None:
     assert Trace("a INT", (first, second)).split(TRACE) is None
     anew = segment(first.lo, first.hi, rows=77)
     assert Trace("a INT", (anew, second, third)).split(TRACE) is None
+
+
+@pytest.mark.parametrize(("epoch", "older"), [(0, 0), (4, 1), (5, 1), (6, 2), (9, 3), (11, 3)])
+def test_a_trace_is_cut_at_an_epoch(epoch: int, older: int) -> None:
+    assert TRACE.cut(epoch) == (TRACE.segments[:older], TRACE.segments[older:])
+
+
+@pytest.mark.parametrize("epoch", [1, 3, 7, 8])
+def test_an_epoch_that_was_merged_away_is_no_place_to_cut(epoch: int) -> None:
+    with pytest.raises(EpochNotFound):
+        TRACE.cut(epoch)
 
 
 def test_neighbours_are_replaced_in_place() -> None:

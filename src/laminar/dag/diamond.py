@@ -21,11 +21,15 @@ partition of the members in which
 
 The last law makes groups convex: a view between two members of a group belongs to it, otherwise
 it could run neither before nor after the group.
+
+Nodes may opt out. A diamond whose convergence point opted out ties nobody. An intermediate that
+opted out leaves, and with it those members of the diamond that depend on it: they have to wait for
+it in any case, and whoever was tied to them would wait too. The others stay together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from laminar.dag.node import DagNodeType
@@ -88,18 +92,25 @@ def detect_diamonds(dag: StreamingDag) -> list[Diamond]:
     ]
 
 
-def compute_consistency_groups(dag: StreamingDag) -> list[ConsistencyGroup]:
+def compute_consistency_groups(
+    dag: StreamingDag, opted_out: Collection[NodeId] = ()
+) -> list[ConsistencyGroup]:
     """Return the groups of a DAG, each after those it reads from.
 
     The laws ask for the finest partition without cycles between its parts in which some sets of
     nodes are together. Those are the strongly connected components of the dependencies plus a
     ring through each such set.
+
+    Args:
+        dag: the topology.
+        opted_out: nodes that do not want to be tied to others.
     """
     order = dag.execution_order()
-    shapes = _shapes(dag)
+    out = _union(1 << at for at, node in enumerate(order) if node in set(opted_out))
+    shapes = _shapes(dag, out)
     convergence = _union(shape.convergence for shape in shapes)
     groups = []
-    for component in strongly_connected(_dependencies_and_rings(dag, shapes)):
+    for component in strongly_connected(_dependencies_and_rings(dag, shapes, out)):
         members = sorted(component)
         groups.append(
             ConsistencyGroup(
@@ -134,8 +145,13 @@ class _Shape:
         )
 
 
-def _shapes(dag: StreamingDag) -> list[_Shape]:
-    """Find the diamond of every fan-in node, and merge those that overlap."""
+def _shapes(dag: StreamingDag, out: int = 0) -> list[_Shape]:
+    """Find the diamond of every fan-in node, and merge those that overlap.
+
+    Args:
+        dag: the topology.
+        out: nodes that opted out.
+    """
     inputs = _inputs(dag)
     branch = _branches(inputs)
     related = _related(inputs)
@@ -144,8 +160,10 @@ def _shapes(dag: StreamingDag) -> list[_Shape]:
     for at in _members(dag):
         if len(inputs[at]) > 1:
             shape = _shape(at, inputs[at], branch, related, direct)
+            if out:
+                shape = _without(shape, out, branch)
             merged = _add(merged, shape) if shape.intermediates else merged
-    return sorted(merged, key=lambda shape: _lowest(shape.convergence))
+    return sorted(merged, key=lambda shape: _lowest(shape.convergence or shape.intermediates))
 
 
 def _shape(
@@ -159,6 +177,14 @@ def _shape(
         intermediates |= seen & ~branch[each] & related[each]
     parting = _union(direct[each] for each in _bits(intermediates))
     return _Shape(1 << at, twice & ~intermediates & parting, intermediates)
+
+
+def _without(shape: _Shape, out: int, branch: list[int]) -> _Shape:
+    """Return what is left of the diamond of one node when some opted out."""
+    if shape.convergence & out:
+        return _Shape(0, 0, 0)
+    gone = _union(1 << at for at in _bits(shape.members()) if branch[at] & out & shape.members())
+    return _Shape(shape.convergence & ~gone, shape.shared, shape.intermediates & ~gone)
 
 
 def _add(merged: list[_Shape], shape: _Shape) -> list[_Shape]:
@@ -196,13 +222,15 @@ def _related(inputs: Sequence[tuple[int, ...]]) -> list[int]:
     return related
 
 
-def _dependencies_and_rings(dag: StreamingDag, shapes: list[_Shape]) -> dict[int, list[int]]:
+def _dependencies_and_rings(
+    dag: StreamingDag, shapes: list[_Shape], out: int
+) -> dict[int, list[int]]:
     inputs = _inputs(dag)
     members = _members(dag)
     edges = {at: [each for each in inputs[at] if each in members] for at in members}
     in_diamonds = _union(shape.members() for shape in shapes)
     for shape in shapes:
-        ring = list(_bits(shape.members() | shape.shared & in_diamonds))
+        ring = list(_bits(shape.members() | shape.shared & in_diamonds & ~out))
         for at, successor in zip(ring, [*ring[1:], ring[0]], strict=True):
             edges[at].append(successor)
     return edges

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -27,3 +28,12 @@ class DiamondSchedulePolicy(StrEnum):
     def stricter(self, other: DiamondSchedulePolicy) -> DiamondSchedulePolicy:
         """Return the policy that waits longer."""
         return max(self, other, key=(DiamondSchedulePolicy.FASTEST, self.SLOWEST).index)
+
+
+def is_group_due(policy: DiamondSchedulePolicy, members_due: Iterable[bool]) -> bool:
+    """Return whether a group steps, given which of its members are due.
+
+    For a group of one both policies say what its own schedule says.
+    """
+    due = tuple(members_due)
+    return any(due) if policy is DiamondSchedulePolicy.FASTEST else all(due)

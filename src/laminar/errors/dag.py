@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from laminar.errors.base import LaminarError, did_you_mean, nearest
 
@@ -194,8 +194,9 @@ class BackpressureFull(DagError):
 class OperatorError(DagError):
     """An operator raised an error while it processed a change.
 
-    The detail carries the operator's own words, and `__cause__` its exception. The epoch was not
-    committed; correct the operator and step again.
+    The detail carries the operator's own words, and `__cause__` its exception. The view stays at
+    its epoch with its group and all that depend on it; the others go on, and `report` is their
+    epoch. Correct the rows or the view: it is tried again, and takes all that it missed.
     """
 
     code: ClassVar[str] = "LMR-1011"
@@ -203,6 +204,8 @@ class OperatorError(DagError):
     def __init__(self, node: str, reason: object) -> None:
         super().__init__(f'operator failed at node "{node}"', detail=str(reason))
         self.node = node
+        self.report: Any = None
+        """The epoch that was committed without the view; None if there was none."""
 
 
 class ConnectorError(DagError):

@@ -97,6 +97,28 @@ class HasDependents(MvError):
         )
 
 
+class NoCommonEpoch(MvError):
+    """Relations that are read together have no epoch in common.
+
+    One of them is behind, and another began after that. Bring the first up to date, or read them
+    apart.
+    """
+
+    code: ClassVar[str] = "LMR-2007"
+
+    def __init__(
+        self, younger: str, begins: int, older: str, epoch: int, *, reader: str = ""
+    ) -> None:
+        by = f' for "{reader}"' if reader else ""
+        super().__init__(
+            f'no epoch in common of "{older}" and "{younger}"{by}',
+            detail=f'"{older}" is at epoch {epoch}, "{younger}" begins with epoch {begins}',
+            hint=f"bring {older} up to date (REFRESH or RESUME it), or read them apart",
+        )
+        self.younger, self.begins = younger, begins
+        self.older, self.epoch = older, epoch
+
+
 class OperatorNotFound(MvError):
     """A registered view was to run, but nothing was given that computes it.
 

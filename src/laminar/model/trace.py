@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from laminar.errors.store import UnsupportedFormat
+from laminar.errors.store import EpochNotFound, UnsupportedFormat
 
 WEIGHT = "__weight"
 """The column that says how often a row counts: +1 insert, -1 delete, any integer in between."""
@@ -138,6 +138,18 @@ class Trace:
                 return None
             del left[: ends.index(segment.hi) + 1]
         return None if left else (self.segments, ())
+
+    def cut(self, epoch: int) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
+        """Return the deltas up to an epoch, and those after it.
+
+        Raises:
+            EpochNotFound: the epoch's end was merged away, so it cannot be told apart.
+        """
+        for segment in self.segments:
+            if segment.lo <= epoch < segment.hi:
+                raise EpochNotFound(epoch, segment.hi, self.segments[-1].hi)
+        older = sum(segment.hi <= epoch for segment in self.segments)
+        return self.segments[:older], self.segments[older:]
 
     def replace(self, olds: Sequence[Segment], new: Segment | None) -> Trace:
         """Return the trace with adjacent segments merged into one; None if all cancelled out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,7 +14,7 @@ from laminar.delta.program import Merged
 from laminar.model.trace import Segment, Trace
 from laminar.runtime.late import LATE_ROWS
 from laminar.runtime.relations import Relations, partial_trace
-from laminar.store import SegmentStore, compact, plan
+from laminar.store import SegmentStore, compact, plan, stretches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +55,7 @@ class Compactor:
         relations: Relations,
         epoch: int,
         cutoffs: Mapping[str, Cutoff] | None = None,
+        cursors: Collection[int] = (),
     ) -> bool:
         """Start compacting what has grown, unless a compaction is running; say whether one is.
 
@@ -63,6 +64,7 @@ class Compactor:
             relations: what it belongs to.
             epoch: the newest one.
             cutoffs: trace -> rows that are of no use any more, and need not be written again.
+            cursors: epochs that some view stands at; what came before and after stays apart.
         """
         if self._running is not None:
             return True
@@ -70,7 +72,8 @@ class Compactor:
             (name, trace, group)
             for name, trace in traces.items()
             if name != LATE_ROWS
-            for group in plan(trace.segments, fanout=self._fanout(trace))
+            for stretch in stretches(trace.segments, cursors)
+            for group in plan(stretch, fanout=self._fanout(trace))
         ]
         if work:
             self._running = self._pool.submit(self._run, work, relations, epoch, cutoffs or {})

@@ -50,7 +50,7 @@ class Differences:
         if manifest is None:
             return None
         with self._lock:
-            faces = self._faces(visible, manifest)
+            faces = self._faces(visible, manifest, relation)
             if not faces.state(relation).existed:
                 return None
             faces.frame(relation, Version.AFTER).createOrReplaceTempView("__newer")
@@ -75,7 +75,7 @@ class Differences:
             return None if last is None else self.content(visible, relation, newer)
         moments = split(relation, visible, first, last)
         with self._lock:
-            faces = self._faces(visible, last, moments)
+            faces = self._faces(visible, last, relation, moments)
             if moments is None:
                 rows = self._difference(visible, relation, first, last)
                 is_large = self._is_large(faces.held_rows([relation]))
@@ -98,7 +98,7 @@ class Differences:
         self, visible: Visible, relation: str, older: Manifest, newer: Manifest
     ) -> DataFrame:
         for manifest, name in ((older, "__older"), (newer, "__newer")):
-            faces = self._faces(visible, manifest)
+            faces = self._faces(visible, manifest, relation)
             faces.frame(relation, Version.AFTER).createOrReplaceTempView(name)
         listed = columns(visible.catalog.shape(relation).columns)
         minus = f"SELECT {listed}, -{WEIGHT} FROM __older"
@@ -106,10 +106,16 @@ class Differences:
         return self._consolidated(visible, relation, rows)
 
     def _faces(
-        self, visible: Visible, manifest: Manifest, moments: dict[str, Moment] | None = None
+        self,
+        visible: Visible,
+        manifest: Manifest,
+        relation: str,
+        moments: dict[str, Moment] | None = None,
     ) -> Faces:
         relations = visible.relations_at(manifest)
-        held = moments_of(relations, manifest.traces) | (moments or {})
+        # One that is behind is what its inputs were at its own epoch.
+        at = visible.reach(manifest, [relation])
+        held = moments_of(relations, manifest.traces, at) | (moments or {})
         return Faces(self._session, self._store, relations, held)
 
     def _consolidated(self, visible: Visible, relation: str, rows: str) -> DataFrame:
@@ -133,7 +139,8 @@ def split(
     None if that cannot be told from what is stored.
     """
     before, after = visible.relations_at(older), visible.relations_at(newer)
-    moments = moments_of(after, newer.traces)
+    begins, ends = visible.reach(older, [relation]), visible.reach(newer, [relation])
+    moments = moments_of(after, newer.traces, ends)
     found: dict[str, Moment] = {}
     waiting = [relation]
     while waiting:
@@ -147,8 +154,9 @@ def split(
         if isinstance(held, Merged) and not {name} <= older.traces.keys() & after.finished:
             return None  # accumulators only: a part of them is no part of the rows
         schema = moments[name].schema
-        then = older.traces.get(name, Trace(schema))
-        cut = newer.traces.get(name, Trace(schema)).split(then)
+        then = Trace(schema, older.traces.get(name, Trace(schema)).cut(begins)[0])
+        now = Trace(schema, newer.traces.get(name, Trace(schema)).cut(ends)[0])
+        cut = now.split(then)
         if cut is None:
             return None
         found[name] = Moment(schema, *cut)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +13,7 @@ from laminar.checkpoint.restore import finish, numbers
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source, close
 from laminar.delta.program import Applied, Program, Recomputed
-from laminar.errors import (
-    OperatorNotFound,
-    ReadOnlyDatabase,
-)
+from laminar.errors import OperatorError, OperatorNotFound, ReadOnlyDatabase
 from laminar.model.event_time import END_OF_TIME
 from laminar.model.trace import Manifest, Trace
 from laminar.mv import MvState
@@ -63,6 +60,8 @@ from laminar.store import EpochLog, LoggedEpoch, PendingLog, Range, SegmentStore
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark.sql import DataFrame, SparkSession
+
+    from laminar.runtime.relations import Relations
 
 
 class Engine:
@@ -249,13 +248,27 @@ class Engine:
                 raise
 
     def fill_and_commit(self, names: Iterable[str], traces: Mapping[str, Trace]) -> None:
-        """Compute views that have no rows yet, in order, and commit them all at once."""
-        for name in names:
+        """Compute views that have no rows yet, in order, and commit them all at once.
+
+        They are computed at the newest epoch that all they read have.
+        """
+        views = list(names)
+        registry = self.catalog.registry
+        inputs = {each for name in views for each in registry.get_dependencies(name)}
+        at = self.holding.reach(inputs - set(views))
+        for name in views:
+            self.holding.require(name, inputs, at)
             try:
-                traces = self.filled(self.catalog.programs[name], traces)
+                traces = self.filled(self.catalog.programs[name], traces, at)
             except Exception as error:
                 raise named_error(name, error) from error
-        self.commit(self.manifest.epoch, traces, self.manifest.offsets)
+        epoch, now = self.manifest.epoch, self.limits.clock()
+        with self.holding.standing_as(self.holding.standing.with_filled(views, at, epoch, now)):
+            self.commit(epoch, traces, self.manifest.offsets)
+
+    def recommit(self) -> None:
+        """Commit a new revision of the current epoch: something but rows has changed."""
+        self.commit(self.manifest.epoch, self.manifest.traces, self.manifest.offsets)
 
     def tap(self) -> None:
         """Store, or store no longer, what sinks want to see the changes of."""
@@ -284,7 +297,7 @@ class Engine:
         """Return a frame with a relation's columns and no rows."""
         return self.store.frame(self.catalog.shape(self.catalog.resolve(name)).ddl, ())
 
-    def filled(self, program: Program, traces: Mapping[str, Trace]) -> Mapping[str, Trace]:
+    def filled(self, program: Program, traces: Mapping[str, Trace], at: int) -> Mapping[str, Trace]:
         """Return the traces with a new view's; what it reads may have to store more from now on."""
         finished = self.catalog.relations.finished
         self.plan_storage(traces)
@@ -292,14 +305,13 @@ class Engine:
         for session in (self.work, self.full):
             suit(session, changed=rows, held=0)
         traces = self._finished(finished | self.own(program.view), traces)
-        turn = self.time.first(program)
-        return self.filler.fill(program, self.catalog.relations, traces, self.manifest.epoch, turn)
+        turn = self.time.first(program, None if at == self.manifest.epoch else at)
+        return self.filler.fill(program, self.catalog.relations, traces, at, turn)
 
     def _finished(self, before: frozenset[str], traces: Mapping[str, Trace]) -> Mapping[str, Trace]:
         for name in self.catalog.relations.finished - before:
-            traces = self.filler.store_rows(
-                name, self.catalog.relations, traces, self.manifest.epoch
-            )
+            stops = self.holding.stops(name.split("#")[0])
+            traces = self.filler.store_rows(name, self.catalog.relations, traces, stops)
         return traces
 
     def with_rows(self, traces: Mapping[str, Trace], views: Iterable[str]) -> Mapping[str, Trace]:
@@ -347,16 +359,45 @@ class Engine:
     def plan_storage(self, traces: Mapping[str, Trace] | None = None) -> None:
         """Decide anew which relations are stored, and which are computed when read."""
         self.retention.require_kept()
+        self.catalog.relations = self.planned(self.catalog, traces)
+        self.time.configure(self.tables())
+        self.forget_executor()
+
+    def planned(self, catalog: Catalog, traces: Mapping[str, Trace] | None = None) -> Relations:
+        """Return which relations of a catalog would be stored, with what is stored now."""
         held = self.manifest.traces if traces is None else traces
         stored = frozenset(name for name, trace in held.items() if trace.segments)
         fused = frozenset(self.manifest.state.get("fused", ()))
-        self.catalog.relations = self.catalog.plan(
+        return catalog.plan(
             stored=stored,
             keep_fused=fused if stored else frozenset(),
             tapped=self.publisher.tapped() | self.subscriptions.tapped(),
         )
-        self.time.configure(self.tables())
-        self.forget_executor()
+
+    def finish(self, relations: Collection[str]) -> None:
+        """Store the rows of groups, from now on, that were kept as accumulators only."""
+        known = self.catalog.relations
+        lacking = {each for each in relations if each in known.by_name} - known.finished
+        if lacking:
+            traces: Mapping[str, Trace] = self.manifest.traces
+            for name in lacking:
+                stops = self.holding.stops(name.split("#")[0])
+                traces = self.filler.store_rows(name, known, traces, stops)
+            self.commit(self.manifest.epoch, traces, self.manifest.offsets)
+            self.plan_storage()
+
+    @contextmanager
+    def pinning(self, epoch: int) -> Iterator[None]:
+        """Keep an epoch's files while the context lasts."""
+
+        def pinned(_now: int) -> frozenset[int]:
+            return frozenset({epoch})
+
+        self.pins.append(pinned)
+        try:
+            yield
+        finally:
+            self.pins.remove(pinned)
 
     def forget_executor(self) -> None:
         """Build the executor anew with the next epoch."""
@@ -414,10 +455,33 @@ class Engine:
             if logged := self.wal.open_after(self.manifest.epoch):
                 return self.epochs.run(self._still_there(logged[0]), logged[0])
             taken = self.inlets.cut(whole=whole)
-            if not taken and not self.time.is_due(self.manifest.traces, self.holding.held()):
+            if not taken and not self._has_more():
                 self.checkpoints.idle()
                 return None
             return self.epochs.run(taken)
+
+    def _has_more(self) -> bool:
+        """Whether an epoch without new rows would do something: for views behind, or by time."""
+        if self.holding.has_work(self.limits.clock()):
+            return True
+        return self.time.is_due(self.manifest.traces, self.holding.held())
+
+    def catch_up(self, views: Iterable[str], taken: Iterable[Range] = ()) -> EpochReport:
+        """Run an epoch that moves some views whatever their schedule, with all that they read."""
+        return self.epochs.run(list(taken), None, self.holding.with_inputs(views))
+
+    def refresh(self, view: str) -> EpochReport | None:
+        """Bring a view and all it reads to one new cut of the sources, whatever their schedules.
+
+        None if it is there already.
+        """
+        with self._lock:
+            self.require_attached()
+            self.publisher.catch_up()
+            taken = self.inlets.cut(whole=True)
+            if not taken and self.holding.cursor(view) == self.manifest.epoch:
+                return None
+            return self.catch_up([view], taken)
 
     def flow(
         self, notify: Callable[[EpochReport], object], limit: int = 32, *, whole: bool = True
@@ -425,16 +489,24 @@ class Engine:
         """Run up to so many epochs over what is pending; say whether there was anything to do.
 
         Epochs overlap where that cannot be seen from outside, see `Epochs.can_overlap`.
+
+        Raises:
+            OperatorError: a view failed; an epoch that was committed without it has been told.
         """
-        with self._lock:
-            if not self.epochs.can_overlap() or self.wal.open_after(self.manifest.epoch):
-                report = self.step(whole=whole)
-                if report is not None:
-                    notify(report)
-                return report is not None
-            self.require_attached()
-            self.publisher.catch_up()
-            return self.epochs.flow(notify, limit, whole=whole) > 0
+        try:
+            with self._lock:
+                if not self.epochs.can_overlap() or self.wal.open_after(self.manifest.epoch):
+                    report = self.step(whole=whole)
+                    if report is not None:
+                        notify(report)
+                    return report is not None
+                self.require_attached()
+                self.publisher.catch_up()
+                return self.epochs.flow(notify, limit, whole=whole) > 0
+        except OperatorError as error:
+            if error.report is not None:
+                notify(error.report)
+            raise
 
     def _still_there(self, logged: LoggedEpoch) -> list[Range]:
         return [each for each in logged.ranges if each.table in self.catalog.definitions]
@@ -481,7 +553,8 @@ class Engine:
                     self.commit(self.manifest.epoch, traces, self.manifest.offsets)
                 now, relations = self.manifest, self.catalog.relations
                 useless = self.time.useless()
-                if not self.compactor.submit(now.traces, relations, now.epoch, useless):
+                live = self.holding.standing.live()
+                if not self.compactor.submit(now.traces, relations, now.epoch, useless, live):
                     return
 
     def current_executor(self) -> DagExecutor:
@@ -508,7 +581,7 @@ class Engine:
         """Make an epoch, or a new revision of the current one, durable and visible."""
         if self.read_only:
             raise ReadOnlyDatabase("a commit", str(self.root))
-        self.holding.note(epoch)
+        watermarks = self.time.watermarks.settle(epoch, self.holding.since)
         self.timeline.pinned = frozenset().union(*(pinned(epoch) for pinned in self.pins))
         self.timeline.commit(
             epoch,
@@ -517,16 +590,15 @@ class Engine:
             catalog=to_json(self.catalog.in_order()),
             state={
                 "fused": sorted(self.catalog.relations.fused),
-                "paused": sorted(self.holding.paused),
-                "held": self.holding.since,
                 "operators": snapshots(self.operators),
                 "settings": self.settings.given,
                 "sinks": self.publisher.to_json(),
                 # A new revision of an epoch is still the epoch that was run.
                 "report": report or self.manifest.state.get("report"),
                 **self.time.saved(),
+                **self.holding.saved(),
             },
-            watermarks=self.time.watermarks.settle(self.holding.held()),
+            watermarks=watermarks,
         )
         self.show(Visible(self.manifest, self.catalog))
         self.inlets.again(self.retention.follow())
@@ -543,17 +615,22 @@ class Engine:
         *,
         visible: Visible | None = None,
     ) -> tuple[int, Faces]:
-        """Return all relations as they were at an epoch (by default the newest).
+        """Return all relations as they were at the newest epoch that the named ones have.
 
-        For an older epoch, the named relations and what they read must have been defined alike.
+        With an epoch it is the newest up to that; the named relations and what they read must have
+        been defined alike then.
         """
         visible = visible or self.visible
         manifest = visible.manifest
         if epoch is not None:
             manifest = self.timeline.at(epoch, visible.upstream(list(names)))
         relations = visible.relations_at(manifest)
-        moments = moments_of(relations, manifest.traces)
-        return manifest.epoch, Faces(session, store, relations, moments)
+        at = visible.reach(manifest, names)
+        if at == manifest.epoch:
+            moments = moments_of(relations, manifest.traces)
+        else:
+            moments = moments_of(relations, manifest.traces, at)
+        return at, Faces(session, store, relations, moments)
 
     def history(self) -> list[Manifest]:
         """Return the epochs that are kept, oldest first."""

@@ -85,6 +85,10 @@ class EpochTask:
             return None
         return Delta(name, rows)
 
+    def leaves_out(self, view: str) -> bool:
+        """Return whether a view stays where it is."""
+        return view in self._held
+
     def share(self, node: DagNode, delta: Delta) -> Delta:
         """Cache the delta of a fused view, so that its consumers do not compute it again.
 

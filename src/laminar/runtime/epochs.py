@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,10 +19,11 @@ from laminar.runtime.faces import Faces, Moment, moments_of
 from laminar.runtime.flight import Delta, Flight
 from laminar.runtime.future import as_late
 from laminar.runtime.maintain import Maintainer
-from laminar.runtime.operators import restore
-from laminar.runtime.relations import partial_trace
+from laminar.runtime.outcome import Outcome, first_of, held_reports, sizes_of, told_of
+from laminar.runtime.passes import PassedOver, Passes
 from laminar.runtime.report import EpochReport
 from laminar.runtime.spark import suit
+from laminar.runtime.stepping import Plan
 from laminar.runtime.watermarks import Turn
 from laminar.store import LoggedEpoch, Range, discard
 
@@ -65,20 +66,33 @@ class Epochs:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._passes = Passes(engine)
         self._sizes: dict[str, int] = {}  # partial rows that each aggregate made last
         self.overlap = False
         """Whether epochs are on their way now, so that nothing they stand on may change."""
 
-    def run(self, taken: list[Range], logged: LoggedEpoch | None = None) -> EpochReport:
+    def run(
+        self,
+        taken: list[Range],
+        logged: LoggedEpoch | None = None,
+        forced: Collection[str] = (),
+    ) -> EpochReport:
         """Run one epoch over these ranges and commit it.
 
         Which ranges they are is durable before the work starts, or was `logged` before a crash.
+        Views that fail stay where they are, with their groups and their readers; the epoch is
+        committed for the others, and then the error is raised.
+
+        Args:
+            taken: what to read from the tables.
+            logged: the epoch as it was begun before a crash.
+            forced: views that step whatever their schedule.
         """
         engine = self._engine
         logged = logged or self._log(engine.manifest.epoch + 1, taken)
         engine.time.watermarks.hear(logged.said)
         try:
-            return self._run(taken, logged)
+            return self._run(taken, logged, forced)
         except Exception:
             if engine.manifest.epoch < logged.epoch:
                 engine.wal.withdraw(logged.epoch)
@@ -91,19 +105,62 @@ class Epochs:
         said = engine.time.watermarks.said
         return engine.wal.begin(epoch, taken, engine.limits.clock(), said)
 
-    def _run(self, taken: list[Range], logged: LoggedEpoch) -> EpochReport:
+    def _run(self, taken: list[Range], logged: LoggedEpoch, forced: Collection[str]) -> EpochReport:
         engine = self._engine
         traces = engine.compactor.adopt(engine.manifest.traces)
         moments = moments_of(engine.catalog.relations, traces)
         aloft = self._take(taken, moments, logged)
         held = sum(trace.rows for trace in traces.values())
         self._suit(aloft, held)
+        for name, moment in moments.items():
+            if moment.delta:
+                traces[name] = Trace(moment.schema, moment.segments(Version.AFTER))
         try:
-            self._run_nodes(aloft)
-        except Exception:
+            plan, outcome = self._run_views(aloft, traces, forced)
+        except BaseException:
             self._forget(aloft.read)
             raise
-        return self._commit(aloft, traces)
+        if outcome.failures and not taken and self._is_vain(aloft, plan, outcome):
+            # Only retries, and all of them in vain: there is nothing to commit but that.
+            self._forget(())
+            self._note_failures(plan, outcome, aloft.turn.now_ms)
+            raise first_of(outcome.failures)
+        report = self._commit(aloft, plan, outcome)
+        if outcome.failures:
+            raise first_of(outcome.failures, report)
+        return report
+
+    def _run_views(
+        self, aloft: Aloft, traces: dict[str, Trace], forced: Collection[str]
+    ) -> tuple[Plan, Outcome]:
+        """Move the views; those that fail stay, and if need be the others are planned anew."""
+        engine = self._engine
+        room = engine.room(aloft.epoch)
+        failures: dict[str, BaseException] = {}
+        while True:
+            down = {view: told_of(error) for view, error in failures.items()}
+            plan = engine.holding.plan(aloft.turn.now_ms, forced, down)
+            try:
+                outcome = self._passes.run(plan, traces, aloft.turn, room, self._sizes)
+            except PassedOver as found:
+                failures |= found.outcome.failures
+                continue
+            outcome.failures |= failures
+            return plan, outcome
+
+    def _is_vain(self, aloft: Aloft, plan: Plan, outcome: Outcome) -> bool:
+        """Whether an epoch without rows changed nothing: no view ran, none caught up, no time."""
+        marks = self._engine.time.watermarks.cuts.get(aloft.epoch - 1, {})
+        behind = {view for view in plan.stepping() if plan.before[view] < aloft.epoch - 1}
+        return not outcome.reports and not behind - outcome.fallen and marks == aloft.turn.after
+
+    def _note_failures(self, plan: Plan, outcome: Outcome, now_ms: int) -> None:
+        holding = self._engine.holding
+        told = {view: told_of(error) for view, error in outcome.failures.items()}
+        failed = holding.failed(told, now_ms)
+        holding.count(plan, outcome.fallen, failed)
+        with holding.failing(failed):
+            self._engine.recommit()
 
     def flow(
         self, notify: Callable[[EpochReport], object], limit: int, *, whole: bool = True
@@ -151,21 +208,23 @@ class Epochs:
                 report = self.run(first.taken)
                 notify(report)
                 return done + 1
-            report = self._commit(first, first.traces or dict(engine.manifest.traces))
+            plan = engine.holding.plan(first.turn.now_ms)
+            report = self._commit(first, plan, _landed(first, engine.manifest.traces))
             notify(report)
             done += 1
 
     def can_overlap(self) -> bool:
         """Whether an epoch may begin before the last one is committed.
 
-        Not while event time decides what an epoch shows, nor while views are held: both depend on
-        what was committed last. An upsert looks up rows, and a Python operator has one state.
+        Not while event time decides what an epoch shows, nor while some views do not step: both
+        depend on what was committed last. An upsert looks up rows, and a Python operator has one
+        state.
         """
         engine = self._engine
         timed = Emitted | Periodic | Aged | Late
         return (
             engine.settings.number("epochs_in_flight") > 1
-            and not engine.holding.held()
+            and engine.holding.is_even()
             and not engine.operators
             and not any(t.event_time or t.primary_key for t in engine.tables().values())
             and not any(isinstance(r, timed) for r in engine.catalog.relations.by_name.values())
@@ -188,7 +247,7 @@ class Epochs:
         aloft = self._take(taken, moments, self._log(last + 1, taken))
         aloft.traces = traces
         self._suit(aloft, sum(each.rows for m in moments.values() for each in m.before))
-        self._equip(aloft, careful=False)
+        self._equip(aloft)
         if earlier is not None:
             aloft.task.follow(earlier.task)
         self._fly(aloft)
@@ -223,42 +282,16 @@ class Epochs:
         for session in (self._engine.room(aloft.epoch).session, self._engine.full):
             suit(session, changed=aloft.rows_in, held=held)
 
-    def _run_nodes(self, aloft: Aloft) -> None:
-        """Run all nodes; if that fails, again without rows that are there and taken back.
-
-        A trace may hold a row and its retraction. Usually it is cheaper to compute with both than
-        to find out that they cancel, but an expression may fail for a row that is gone.
-        """
-        try:
-            self._try_nodes(aloft, careful=False)
-        except Exception:
-            if not any(moment.has_retractions for moment in aloft.ingested.values()):
-                raise
-            self._try_nodes(aloft, careful=True)
-
-    def _try_nodes(self, aloft: Aloft, *, careful: bool) -> None:
-        engine = self._engine
-        self._equip(aloft, careful=careful)
-        self._fly(aloft)
-        try:
-            aloft.flight.wait()
-        except Exception:
-            discard(engine.root, aloft.made - aloft.read)
-            restore(engine.operators, engine.manifest.state.get("operators", {}))
-            raise
-
-    def _equip(self, aloft: Aloft, *, careful: bool) -> None:
+    def _equip(self, aloft: Aloft) -> None:
         engine = self._engine
         room = engine.room(aloft.epoch)
         relations = engine.catalog.relations
         moments = dict(aloft.ingested)
-        aloft.faces = Faces(
-            room.session, room.store, relations, moments, careful=careful, turn=aloft.turn
-        )
+        aloft.faces = Faces(room.session, room.store, relations, moments, turn=aloft.turn)
         aloft.maintainer = Maintainer(aloft.faces, room.store, aloft.epoch, engine.run_full)
-        kept, held = engine.limits.late_rows_kept, engine.holding.held()
+        kept = engine.limits.late_rows_kept
         aloft.task = EpochTask(
-            engine.catalog, aloft.faces, aloft.maintainer, held, self._sizes, kept
+            engine.catalog, aloft.faces, aloft.maintainer, frozenset(), self._sizes, kept
         )
 
     def _fly(self, aloft: Aloft) -> None:
@@ -273,35 +306,35 @@ class Epochs:
         executor = engine.current_executor()
         aloft.flight = executor.launch(aloft.task, changed, in_motion, barrier)
 
-    def _commit(self, aloft: Aloft, traces: dict[str, Trace]) -> EpochReport:
-        """Make an epoch true whose nodes have all run, and let the sinks have it."""
-        engine, epoch = self._engine, aloft.epoch
-        moments = aloft.faces.moments
-        self._sizes = {
-            name.removesuffix(partial_trace("")): moment.changed_rows
-            for name, moment in moments.items()
-            if moment.delta and name.endswith(partial_trace(""))
-        }
-        for name, moment in moments.items():
-            if moment.delta:
-                traces[name] = Trace(moment.schema, moment.segments(Version.AFTER))
-        too_late = aloft.too_late + aloft.maintainer.late.batches
-        clocks = engine.time.after(aloft.turn, aloft.maintainer.in_time, too_late, traces)
+    def _commit(self, aloft: Aloft, plan: Plan, outcome: Outcome) -> EpochReport:
+        """Make an epoch true whose views have all moved or stayed; let the sinks have it."""
+        engine, epoch, traces = self._engine, aloft.epoch, outcome.traces
+        holding, now_ms = engine.holding, aloft.turn.now_ms
+        self._sizes = outcome.sizes
+        told = {view: told_of(error) for view, error in outcome.failures.items()}
+        failed = holding.failed(told, now_ms)
+        standing = holding.after(plan, outcome.fallen, failed, now_ms)
+        too_late = aloft.too_late + outcome.late
+        clocks = engine.time.after(aloft.turn, outcome.in_time, too_late, traces, standing.behind)
         late.keep(too_late, engine.store, epoch, traces, engine.limits.late_rows_kept)
         offsets = {**engine.manifest.offsets, **{each.table: each.end for each in aloft.taken}}
         counts = {each.relation: each.count for each in too_late}
-        duration = _since(aloft.started)
-        report = EpochReport(epoch, aloft.rows_in, duration, aloft.task.reports, counts)
-        with engine.time.kept(clocks, engine.holding.held()):
+        duration, stay = _since(aloft.started), held_reports(plan, outcome.fallen, told)
+        report = EpochReport(epoch, aloft.rows_in, duration, outcome.reports, counts, stay)
+        holding.count(plan, outcome.fallen, failed)
+        with holding.standing_as(standing), engine.time.kept(clocks, epoch, standing.behind):
             engine.commit(epoch, traces, offsets, report.to_json(aloft.started_at))
         engine.inlets.committed(aloft.taken)
+        if outcome.failures:
+            engine.checkpoints.withdrawn(epoch)  # its barrier did not pass all nodes
         engine.checkpoints.committed()
         engine.forget_log()
-        engine.publisher.publish(epoch, aloft.faces)
+        assert outcome.faces is not None
+        engine.publisher.publish(epoch, outcome.faces)
         if engine.settings.is_on("compaction"):
-            useless = engine.time.useless()
+            useless, live = engine.time.useless(), standing.live()
             relations = engine.catalog.relations
-            engine.compactor.submit(engine.manifest.traces, relations, epoch, useless)
+            engine.compactor.submit(engine.manifest.traces, relations, epoch, useless, live)
         return replace(report, duration_ms=_since(aloft.started))
 
     def _ingest(
@@ -333,6 +366,26 @@ class Epochs:
                 ahead.append(as_late(each.table, table.event_time, done.ahead, epoch, kept))
         engine.inlets.ahead()
         return rows, ahead, largest
+
+
+def _landed(aloft: Aloft, committed: Mapping[str, Trace]) -> Outcome:
+    """Return what became of an epoch in which every view went from the last epoch to this one."""
+    traces = dict(committed) if aloft.traces is None else aloft.traces
+    moments = aloft.faces.moments
+    for name, moment in moments.items():
+        if moment.delta:
+            traces[name] = Trace(moment.schema, moment.segments(Version.AFTER))
+    return Outcome(
+        traces,
+        {
+            view: replace(each, from_epoch=aloft.epoch - 1, to_epoch=aloft.epoch)
+            for view, each in aloft.task.reports.items()
+        },
+        in_time=[aloft.maintainer.in_time],
+        late=aloft.maintainer.late.batches,
+        faces=aloft.faces,
+        sizes=sizes_of(moments),
+    )
 
 
 def _since(started: float) -> float:

@@ -80,13 +80,20 @@ class EventTime:
         """Go on from what a manifest says."""
         state = manifest.state
         said, parts = state.get("said", {}), state.get("parts", {})
-        self.watermarks.restore(manifest.watermarks, said, parts, self._settings.clock())
+        self.watermarks.restore(
+            manifest.watermarks, said, parts, self._settings.clock(), state.get("cuts")
+        )
         self.clocks = Clocks(**manifest.state.get("clocks", {}))
 
     def saved(self) -> dict[str, Any]:
         """Return what a manifest has to carry, besides watermarks."""
         marks = self.watermarks
-        return {"said": marks.said, "parts": marks.parts, "clocks": asdict(self.clocks)}
+        return {
+            "said": marks.said,
+            "parts": marks.parts,
+            "clocks": asdict(self.clocks),
+            "cuts": {str(epoch): each for epoch, each in marks.cuts.items()},
+        }
 
     def forget(self, name: str) -> None:
         """Forget a relation that was dropped."""
@@ -129,8 +136,13 @@ class EventTime:
         }
         return frozenset(closing) | self._by_clock(traces, turn.now_ms)
 
-    def first(self, program: Program) -> Turn:
-        """Return the present as a view's first moment, and set its clocks by it."""
+    def first(self, program: Program, at: int | None = None) -> Turn:
+        """Return a view's first moment, and set its clocks by the present.
+
+        Args:
+            program: the view.
+            at: an older epoch, that some other view stands at; by default it is the newest.
+        """
         now = self._settings.clock()
         names = [(each.shape.name, type(each)) for each in program.relations]
         emitted = {name: now for name, kind in names if kind is Periodic}
@@ -140,33 +152,55 @@ class EventTime:
             emitted_at={**self.clocks.emitted_at, **emitted},
             aged_to={**self.clocks.aged_to, **aged},
         )
-        return self.watermarks.now(now)
+        if at is None:
+            return self.watermarks.now(now)
+        reads = self._defined().registry.dependency_map()
+        return Turn({}, self.watermarks.marks_at(at, reads), now)
 
     def after(
-        self, turn: Turn, done: InTime, late: list[LateBatch], traces: dict[str, Trace]
+        self,
+        turn: Turn,
+        done: Collection[InTime],
+        late: list[LateBatch],
+        traces: dict[str, Trace],
+        behind: Mapping[str, int],
     ) -> Clocks:
-        """Drop state that can no longer change from the traces; return the clocks to keep."""
+        """Drop state that can no longer change from the traces; return the clocks to keep.
+
+        Args:
+            turn: the epoch's time.
+            done: what views showed.
+            late: rows that were late.
+            traces: what is stored, which becomes less.
+            behind: views that stay at older epochs, whose state may still be needed.
+        """
         counts = dict(self.clocks.late)
         for each in late:
             counts[each.relation] = counts.get(each.relation, 0) + each.count
-        clocks = Clocks(
-            {**self.clocks.emitted_at, **dict.fromkeys(done.shown, turn.now_ms)},
-            {**self.clocks.aged_to, **done.aged_to},
-            counts,
-        )
-        useless = cutoffs(self._defined().relations, turn.after, clocks.aged_to)
+        emitted, aged = dict(self.clocks.emitted_at), dict(self.clocks.aged_to)
+        for part in done:
+            emitted |= dict.fromkeys(part.shown, turn.now_ms)
+            aged |= part.aged_to
+        clocks = Clocks(emitted, aged, counts)
+        marks = {
+            name: self.watermarks.cuts.get(behind[name], {}).get(name, turn.before.get(name, mark))
+            if name in behind
+            else mark
+            for name, mark in turn.after.items()
+        }
+        useless = cutoffs(self._defined().relations, marks, clocks.aged_to)
         for name, (path, bound) in useless.items():
             if name in traces:
                 traces[name] = without_final(traces[name], path, bound)
-        for name in done.emptied:
+        for name in (name for part in done for name in part.emptied):
             traces[name] = Trace(traces[name].schema)
         return clocks
 
     @contextmanager
-    def kept(self, clocks: Clocks, held: Collection[str]) -> Iterator[None]:
+    def kept(self, clocks: Clocks, epoch: int, behind: Mapping[str, int]) -> Iterator[None]:
         """Make an epoch's time true, if the commit inside succeeds."""
         before, self.clocks = self.clocks, clocks
-        with self.watermarks.kept(held):
+        with self.watermarks.kept(epoch, behind):
             try:
                 yield
             except BaseException:

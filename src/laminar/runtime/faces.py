@@ -73,8 +73,20 @@ class Moment:
         return sum(each.rows for each in self.delta)
 
 
-def moments_of(relations: Relations, traces: Mapping[str, Trace]) -> dict[str, Moment]:
-    """Return every trace that a graph may need, with what it holds."""
+def moments_of(
+    relations: Relations,
+    traces: Mapping[str, Trace],
+    at: int | None = None,
+    until: int | None = None,
+) -> dict[str, Moment]:
+    """Return every trace that a graph may need, with what it holds.
+
+    Args:
+        relations: the physical graph.
+        traces: what is stored.
+        at: the epoch to see it at; by default the newest.
+        until: an epoch after it, up to which all is one delta; by default there is none.
+    """
     found: dict[str, Moment] = {}
     for name, relation in relations.by_name.items():
         is_table = isinstance(relation, Base)
@@ -84,8 +96,13 @@ def moments_of(relations: Relations, traces: Mapping[str, Trace]) -> dict[str, M
         if isinstance(relation, Periodic):
             schemas[pending_trace(name)] = schemas[name]
         for trace, schema in schemas.items():
-            stored = traces.get(trace)
-            found[trace] = Moment(schema, stored.segments if stored else ())
+            stored = traces.get(trace, Trace(schema))
+            if at is None:
+                found[trace] = Moment(schema, stored.segments)
+            else:
+                before, after = stored.cut(at)
+                delta = () if until is None else tuple(s for s in after if s.hi <= until)
+                found[trace] = Moment(schema, before, delta)
     return found
 
 

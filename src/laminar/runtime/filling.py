@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from laminar.delta.change import Version, consolidate, quote
 from laminar.delta.program import Program
-from laminar.model.trace import Trace
+from laminar.model.trace import WEIGHT, Segment, Trace
 from laminar.runtime.faces import Faces, Moment, moments_of
 from laminar.runtime.maintain import FullRunner, Maintainer
 from laminar.runtime.relations import Relations, partial_trace
@@ -15,7 +16,7 @@ from laminar.runtime.watermarks import Turn
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Filler:
@@ -34,11 +35,14 @@ class Filler:
         epoch: int,
         turn: Turn,
     ) -> dict[str, Trace]:
-        """Return the traces with those of a view computed; before `turn` there was nothing."""
+        """Return the traces with those of a view computed, at an epoch that its inputs have.
+
+        Before `turn` there was nothing.
+        """
         own = frozenset(each.shape.name for each in program.relations)
         moments = {
             name: Moment(moment.schema, (), moment.before)
-            for name, moment in moments_of(relations, traces).items()
+            for name, moment in moments_of(relations, traces, epoch).items()
         }
         # Once per view, so the sure way: no expression sees a row that was taken back.
         careful = any(moment.has_retractions for moment in moments.values())
@@ -57,15 +61,30 @@ class Filler:
         return {**traces, **made}
 
     def store_rows(
-        self, name: str, relations: Relations, traces: Mapping[str, Trace], epoch: int
+        self, name: str, relations: Relations, traces: Mapping[str, Trace], stops: Iterable[int]
     ) -> dict[str, Trace]:
-        """Store a relation whose rows exist by definition, or as accumulators, only."""
-        before = replace(relations, finished=relations.finished - {name})
-        moments = moments_of(relations, traces)
-        faces = Faces(self._session, self._store, before, moments)
+        """Store a relation whose rows exist by definition, or as accumulators, only.
+
+        It must be possible to read it afterwards at every epoch that it could be read at before.
+        So for each of `stops`, oldest first, what came since the one before is a segment.
+        """
+        graph = replace(relations, finished=relations.finished - {name})
         rows = sum(trace.rows for trace in traces.values())
-        times = relations.times(name)
-        segment = self._store.materialise(name, epoch, faces.content(name), rows, times)
-        if segment is None:
-            return dict(traces)
-        return {**traces, name: Trace(moments[name].schema, (segment,))}
+        names, times = relations.by_name[name].shape.columns, relations.times(name)
+        segments: list[Segment] = []
+        before: DataFrame | None = None
+        schema = ""
+        for stop in stops:
+            moments = moments_of(relations, traces, stop)
+            schema = moments[name].schema
+            after = Faces(self._session, self._store, graph, moments).frame(name, Version.AFTER)
+            delta = after.select(*map(quote, names), WEIGHT)
+            if before is not None:
+                delta = delta.unionByName(before.withColumn(WEIGHT, -before[WEIGHT]))
+            before = after.select(*map(quote, names), WEIGHT)
+            delta.createOrReplaceTempView("__storing")
+            summed = self._session.sql(consolidate("SELECT * FROM __storing", names))
+            segment = self._store.materialise(name, stop, summed, rows, times)
+            if segment is not None:
+                segments.append(segment)
+        return {**traces, name: Trace(schema, tuple(segments))} if segments else dict(traces)

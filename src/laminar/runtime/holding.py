@@ -1,30 +1,81 @@
-"""Views that stay where they are while others go on."""
+"""Which views move with the next epoch, which stay behind and why; nothing here runs a statement.
+
+See `runtime.stepping` for the laws.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
-from laminar.model.trace import Trace
+from laminar.dag.policies import is_group_due
+from laminar.errors import NoCommonEpoch
 from laminar.mv import MvState
-from laminar.runtime.executor import named_error
-from laminar.runtime.relations import partial_trace, pending_trace
+from laminar.mv.retry import Failure, RetryPolicy
+from laminar.mv.schedule import EVERY_EPOCH, Schedule, effective, parse_schedule
+from laminar.runtime.definitions import ViewDefinition
+from laminar.runtime.groups import Group, groups_of
+from laminar.runtime.standing import Standing
+from laminar.runtime.stepping import Hold, Plan, Skip, plan_steps
 
 if TYPE_CHECKING:
+    from laminar.dag import StreamingDag
     from laminar.runtime.engine import Engine
+    from laminar.runtime.report import EpochReport
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What happened to a group since the database was opened."""
+
+    holds: int = 0
+    """Epochs that went by without it."""
+    retries: int = 0
+    """Tries after a failure."""
+    failures: int = 0
 
 
 class Holding:
-    """Which views are held, and since when."""
+    """The standing of all views; whoever changes it holds the engine's lock."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.since: dict[str, int] = dict(engine.manifest.state.get("held", {}))
-        """View -> the epoch it is held at."""
+        self.standing = Standing.from_json(engine.manifest.state)
+        self.counters: dict[str, Counters] = {}
+        self._locked: set[str] = set()
+        self._known: tuple[StreamingDag, list[Group]] | None = None
+        self._guard = threading.Lock()
 
-    def note(self, epoch: int) -> None:
-        """Remember since when views are held, as an epoch is committed."""
-        self.since = {name: self.since.get(name, epoch) for name in self.held()}
+    # Where views stand
+
+    @property
+    def since(self) -> Mapping[str, int]:
+        """View that is not at the newest epoch -> the epoch it is at."""
+        return self.standing.behind
+
+    def cursor(self, view: str) -> int:
+        """Return the epoch that a view's rows are of."""
+        return self.standing.cursor(view, self._engine.manifest.epoch)
+
+    def reach(self, names: Iterable[str]) -> int:
+        """Return the newest epoch that all of some relations have; tables have all."""
+        return min((self.cursor(each) for each in names), default=self._engine.manifest.epoch)
+
+    def require(self, view: str, inputs: Iterable[str], at: int) -> None:
+        """Raise if a view cannot be computed at an epoch because an input began after it."""
+        for name in inputs:
+            if self.standing.filled.get(name, 0) > at:
+                slow = min(inputs, key=self.cursor)
+                raise NoCommonEpoch(name, self.standing.filled[name], slow, at, reader=view)
+
+    def stops(self, view: str) -> list[int]:
+        """Return the epochs at which a view must be readable, oldest first; the last is its own."""
+        begins, own = self.standing.filled.get(view, 0), self.cursor(view)
+        return sorted({own, *(at for at in self.standing.live() if begins <= at <= own)})
 
     @property
     def paused(self) -> frozenset[str]:
@@ -36,48 +87,281 @@ class Holding:
         )
 
     def held(self) -> frozenset[str]:
-        """Paused views and all that depend on them: none may see a version the others lack."""
+        """Views that are behind, or would stay behind if an epoch ran now."""
+        return frozenset(self.plan(self._engine.limits.clock()).held) | frozenset(self.since)
+
+    def is_even(self) -> bool:
+        """Whether every view steps with every epoch, and none is behind."""
+        return not self.held() and all(e.is_every_epoch for e in self.schedules().values())
+
+    def groups(self) -> list[Group]:
+        """Return the groups with the number of their commits."""
+        commits = self.standing.commits
+        dag = self._engine.catalog.dag
+        if self._known is None or self._known[0] is not dag:
+            self._known = (dag, groups_of(self._engine.catalog))
+        for each in self._known[1]:
+            each.group.epoch = max((commits.get(name, 0) for name in each.members), default=0)
+        return self._known[1]
+
+    # What moves
+
+    def plan(
+        self,
+        now_ms: int,
+        forced: Collection[str] = (),
+        failed: Mapping[str, str] | None = None,
+    ) -> Plan:
+        """Plan the next epoch.
+
+        Args:
+            now_ms: the wall clock.
+            forced: views that step now, whatever their schedule and however they failed before.
+            failed: views that were tried already, and what came of it.
+        """
         registry = self._engine.catalog.registry
-        return frozenset(
-            name for paused in self.paused for name in (paused, *registry.all_dependents(paused))
+        groups = self.groups()
+        skipped = self._skipped(groups, now_ms, frozenset(forced))
+        for view, reason in (failed or {}).items():
+            skipped[view] = Hold(Skip.FAILED, view, reason)
+        return plan_steps(
+            [each.members for each in groups],
+            {name: registry.get_dependencies(name) for name in registry.topo_order()},
+            {name: self.cursor(name) for name in registry.topo_order()},
+            skipped,
+            self._engine.manifest.epoch + 1,
         )
 
-    def pause(self, name: str) -> None:
-        """Leave a view and its dependents at the epoch they have."""
-        engine = self._engine
-        with engine.lock:
-            engine.catalog.registry.set_state(name, MvState.PAUSED)
-            traces = dict(engine.manifest.traces)
-            for each in self.held() & engine.catalog.relations.fused:
-                # It has rows by definition only, and those would move on with its inputs.
-                if any(
-                    part not in engine.own(each)
-                    for part in engine.catalog.programs[each].output.reads
-                ):
-                    traces = engine.filler.store_rows(
-                        each, engine.catalog.relations, traces, engine.manifest.epoch
-                    )
-            engine.commit(engine.manifest.epoch, traces, engine.manifest.offsets)
-            engine.plan_storage()
+    def obstacle(self, view: str) -> Hold | None:
+        """Return what keeps a view from the next epoch even if it is asked to step."""
+        return self._asked(view).held.get(view)
 
-    def resume(self, name: str) -> None:
-        """Bring a paused view and its dependents to the current epoch, all or none."""
+    def with_inputs(self, views: Iterable[str]) -> frozenset[str]:
+        """Return views and all views that they read, however far."""
+        registry = self._engine.catalog.registry
+        return frozenset(
+            each
+            for view in views
+            for each in (view, *registry.all_dependencies(view))
+            if each in registry
+        )
+
+    def _asked(self, view: str) -> Plan:
+        return self.plan(self._engine.limits.clock(), self.with_inputs([view]))
+
+    def has_work(self, now_ms: int) -> bool:
+        """Whether views that are behind could move now, and have something to take."""
+        if not self.since:
+            return False
+        moving = self.plan(now_ms).stepping() & frozenset(self.since)
+        return any(self._has_news(view) for view in moving)
+
+    def _has_news(self, view: str) -> bool:
+        registry, traces = self._engine.catalog.registry, self._engine.manifest.traces
+        for name in registry.all_dependencies(view):
+            if registry.is_base_table(name) and name in traces:
+                segments = traces[name].segments
+                if segments and segments[-1].hi > self.cursor(view):
+                    return True
+        return view in self.standing.failures
+
+    def _skipped(self, groups: list[Group], now_ms: int, forced: frozenset[str]) -> dict[str, Hold]:
+        found: dict[str, Hold] = {}
+        due = self.schedules()
+        for group in groups:
+            is_forced = bool(forced & set(group.members))
+            for view in group.members:
+                hold = self._own_hold(view, now_ms, is_forced=is_forced)
+                if hold is not None:
+                    found[view] = hold
+            if not is_forced and not found.keys() & set(group.members):
+                found |= self._not_due(group, due, now_ms)
+        return found
+
+    def _own_hold(self, view: str, now_ms: int, *, is_forced: bool) -> Hold | None:
+        """Return why a view must not move, apart from its schedule."""
+        registry = self._engine.catalog.registry
+        if registry.view(view).state is MvState.PAUSED:
+            return Hold(Skip.PAUSED, view)
+        failure = self.standing.failures.get(view)
+        if failure is not None and failure.is_suspended:
+            return Hold(Skip.SUSPENDED, view, f"failed {failure.count} times, {failure.reason}")
+        if view in self._locked:
+            return Hold(Skip.LOCKED, view)
+        for source in registry.get_dependencies(view):
+            if source in self.standing.gated:
+                return Hold(Skip.GATED, source)
+        if failure is not None and not is_forced and now_ms < failure.retry_at_ms:
+            return Hold(Skip.BACKING_OFF, view, failure.reason)
+        return None
+
+    def schedules(self) -> dict[str, Schedule]:
+        """Return the schedule that counts for every view."""
+        catalog = self._engine.catalog
+        given = {
+            name: parse_schedule(each.schedule if isinstance(each, ViewDefinition) else EVERY_EPOCH)
+            for name, each in catalog.definitions.items()
+            if name in catalog.programs
+        }
+        return effective(given, catalog.registry.topo_order(), catalog.registry.get_dependents)
+
+    def next_due(self, view: str, schedule: Schedule) -> int | None:
+        """Return when a view is due, in milliseconds; None if that is always."""
+        last = self.standing.stepped_ms.get(view)
+        return None if schedule.is_every_epoch or last is None else schedule.next_after(last)
+
+    def _not_due(
+        self, group: Group, schedules: Mapping[str, Schedule], now_ms: int
+    ) -> dict[str, Hold]:
+        times = {view: self.next_due(view, schedules[view]) for view in group.members}
+        waiting = {view: at for view, at in times.items() if at is not None and at > now_ms}
+        if is_group_due(group.policy, (view not in waiting for view in group.members)):
+            return {}
+        last = max(waiting, key=lambda view: waiting[view])
+        when = datetime.fromtimestamp(waiting[last] / 1000, UTC).isoformat(timespec="seconds")
+        return {last: Hold(Skip.NOT_DUE, last, f"due at {when}")}
+
+    # What happened
+
+    def retry_policy(self) -> RetryPolicy:
+        """Return how long failing views wait, as the settings say."""
+        number = self._engine.settings.number
+        return RetryPolicy(
+            number("retry_backoff_ms"), number("retry_backoff_most_ms"), number("max_failures")
+        )
+
+    def failed(self, failures: Mapping[str, str], now_ms: int) -> dict[str, Failure]:
+        """Return the failures to remember when some views failed, and why."""
+        policy, known = self.retry_policy(), self.standing.failures
+        return {
+            view: policy.failed(known.get(view), reason, now_ms)
+            for view, reason in failures.items()
+        }
+
+    def after(
+        self, plan: Plan, fallen: Collection[str], failed: Mapping[str, Failure], now_ms: int
+    ) -> Standing:
+        """Return where views stand when an epoch commits.
+
+        Args:
+            plan: what was to happen.
+            fallen: views that stay where they were after all.
+            failed: views that failed.
+            now_ms: the wall clock.
+        """
+        at = {v: plan.before[v] if v in fallen else plan.after[v] for v in plan.after}
+        moved = {view for view in at if at[view] > plan.before[view]}
+        commits = dict(self.standing.commits)
+        for each in self.groups():
+            if moved & set(each.members):
+                commits |= dict.fromkeys(each.members, each.group.advance_epoch())
+        scheduled = {v for v, each in self.schedules().items() if not each.is_every_epoch}
+        return replace(
+            self.standing,
+            behind={view: cursor for view, cursor in at.items() if cursor < plan.epoch},
+            failures={
+                **{v: each for v, each in self.standing.failures.items() if v not in moved},
+                **failed,
+            },
+            stepped_ms={
+                view: now_ms if view in moved else self.standing.stepped_ms.get(view, now_ms)
+                for view in scheduled
+            },
+            commits=commits,
+        )
+
+    def count(self, plan: Plan, fallen: Collection[str], failed: Collection[str]) -> None:
+        """Count what an epoch did to the groups."""
+        for each in self.groups():
+            name, members = each.name, set(each.members)
+            known = self.counters.get(name, Counters())
+            retried = members & set(self.standing.failures) & plan.stepping()
+            self.counters[name] = Counters(
+                known.holds + bool(members & (set(plan.held) | set(fallen))),
+                known.retries + bool(retried),
+                known.failures + bool(members & set(failed)),
+            )
+
+    @contextmanager
+    def standing_as(self, standing: Standing) -> Iterator[None]:
+        """Make a standing true, if the commit inside succeeds."""
+        before, self.standing = self.standing, standing
+        try:
+            yield
+        except BaseException:
+            self.standing = before
+            raise
+
+    def failing(self, failed: Mapping[str, Failure]) -> AbstractContextManager[None]:
+        """Remember failures, if the commit inside succeeds."""
+        failures = {**self.standing.failures, **failed}
+        return self.standing_as(replace(self.standing, failures=failures))
+
+    def saved(self) -> dict[str, Any]:
+        """Return what a manifest has to carry; relations that are gone are forgotten."""
+        catalog = self._engine.catalog
+        self.standing = self.standing.only(catalog.programs, self._engine.tables())
+        return {"paused": sorted(self.paused), **self.standing.to_json()}
+
+    # What users say
+
+    def pause(self, name: str) -> None:
+        """Leave a view, its group and all that depend on it at the epoch they have."""
         engine = self._engine
         with engine.lock:
-            held = self.held()
-            engine.catalog.registry.set_state(name, MvState.RUNNING)
-            due = [
-                each for each in engine.catalog.registry.topo_order() if each in held - self.held()
-            ]
+            before = engine.catalog.registry.view(name).state
+            engine.catalog.registry.set_state(name, MvState.PAUSED)
             try:
-                traces: Mapping[str, Trace] = engine.manifest.traces
-                for each in due:
-                    own = engine.own(each)
-                    mine = own | {partial_trace(part) for part in own} | {pending_trace(each)}
-                    traces = {key: trace for key, trace in traces.items() if key not in mine}
-                    traces = engine.filled(engine.catalog.programs[each], traces)
-            except Exception as error:
-                engine.catalog.registry.set_state(name, MvState.PAUSED)
-                raise named_error(name, error) from error
-            engine.commit(engine.manifest.epoch, traces, engine.manifest.offsets)
+                engine.recommit()
+            except BaseException:
+                engine.catalog.registry.set_state(name, before)
+                raise
+
+    def resume(self, name: str) -> EpochReport | None:
+        """Let a view move again, and bring it to the newest epoch at once.
+
+        If that fails, a paused view stays paused; one that was suspended waits for its retries.
+        """
+        engine = self._engine
+        with engine.lock:
+            registry = engine.catalog.registry
+            was = registry.view(name).state
+            failures = {k: v for k, v in self.standing.failures.items() if k != name}
+            registry.set_state(name, MvState.RUNNING)
+            try:
+                with self.standing_as(replace(self.standing, failures=failures)):
+                    engine.recommit()
+                report = engine.catch_up([name]) if self._can_move(name) else None
+            except Exception:
+                if was is MvState.PAUSED:
+                    registry.set_state(name, was)
+                    failures = {k: v for k, v in self.standing.failures.items() if k != name}
+                    with self.standing_as(replace(self.standing, failures=failures)):
+                        engine.recommit()
+                raise
             engine.publisher.catch_up()
+            return report
+
+    def _can_move(self, view: str) -> bool:
+        """Whether a view would move if it were asked to."""
+        plan = self._asked(view)
+        return view in self.since and plan.after[view] > plan.before[view]
+
+    def gate(self, source: str, *, closed: bool) -> None:
+        """Keep the rows of a source from all views, or let them see all that came meanwhile."""
+        engine = self._engine
+        with engine.lock:
+            gated = self.standing.gated | {source} if closed else self.standing.gated - {source}
+            with self.standing_as(replace(self.standing, gated=frozenset(gated))):
+                engine.recommit()
+
+    @contextmanager
+    def locked(self, views: Collection[str]) -> Iterator[None]:
+        """Keep views where they are while somebody builds them anew beside the epochs."""
+        with self._guard:
+            self._locked |= set(views)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._locked -= set(views)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from laminar.bridge import BridgeCounters
 from laminar.bridge.prefix import PrefixCounters
 from laminar.runtime.continuous import LoopStatus
+from laminar.runtime.holding import Counters
 
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
@@ -42,6 +43,21 @@ class CheckpointMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMetrics:
+    """One group of views that commit together; a view in no diamond is a group of its own."""
+
+    epoch: int
+    """How often it has committed, ever."""
+    age: int
+    """How many epochs it is behind."""
+    holds: int
+    """Epochs that went by without it."""
+    retries: int
+    """Tries after a failure."""
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """The whole engine."""
 
@@ -61,6 +77,8 @@ class Metrics:
     """Source that keeps what is used -> rows that came, and rows that were kept."""
     loop: LoopStatus
     """The loop in the background, and what it last met."""
+    groups: Mapping[str, GroupMetrics]
+    """Members of a group, joined by commas -> what happened to it since the database was opened."""
 
 
 def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
@@ -88,6 +106,7 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
         prefixes={name: replace(s.counters) for name, s in engine.ingest.stages.items()},
         loop=loop or LoopStatus(),
         checkpoints=_checkpoints(engine),
+        groups=_groups(engine),
     )
 
 
@@ -104,3 +123,15 @@ def _checkpoints(engine: Engine) -> CheckpointMetrics:
         last_bytes=last.bytes if last else 0,
         last_new_bytes=last.new_bytes if last else 0,
     )
+
+
+def _groups(engine: Engine) -> dict[str, GroupMetrics]:
+    holding = engine.holding
+    found: dict[str, GroupMetrics] = {}
+    for each in holding.groups():
+        counted = holding.counters.get(each.name, Counters())
+        age = engine.manifest.epoch - holding.reach(each.members)
+        found[each.name] = GroupMetrics(
+            each.group.epoch, age, counted.holds, counted.retries, counted.failures
+        )
+    return found

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from laminar.runtime.engine import Engine
-    from laminar.runtime.faces import Faces
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ class Reader:
                 faces.content(name).createOrReplaceTempView(quote_all(name))
         text, bound = name_system_tables(text, system) if system else (text, {})
         for table, name in bound.items():
-            self._system_frame(table, visible, faces).createOrReplaceTempView(quote_all(name))
+            self._system_frame(table, visible).createOrReplaceTempView(quote_all(name))
         shapes = {name.lower(): visible.catalog.shape(name) for name in names}
         for asked in ranges:
             last = as_of_epoch if asked.last is None else asked.last
@@ -141,7 +140,7 @@ class Reader:
             shapes[name.lower()] = visible.catalog.shape(name)
         return Bound(text, max(past.epoch for past in pasts), shapes)
 
-    def _system_frame(self, name: str, visible: Visible, faces: Faces) -> DataFrame:
+    def _system_frame(self, name: str, visible: Visible) -> DataFrame:
         table = TABLES[name]
         frame = self.session.createDataFrame(table.arrow(self._engine, visible))
         if name != "materialized_views" or not visible.catalog.programs:
@@ -149,7 +148,9 @@ class Reader:
         # Each count is a query inside the query, and one that nobody asks for never runs.
         cases = []
         for place, view in enumerate(visible.catalog.programs):
-            faces.content(view).createOrReplaceTempView(f"__rows_{place}")
+            # Each at its own epoch: a view that is behind has the rows it has.
+            _, own = self._engine.faces_at(self.session, self.store, None, [view], visible=visible)
+            own.content(view).createOrReplaceTempView(f"__rows_{place}")
             literal = view.replace("\\", "\\\\").replace("'", "\\'")
             cases.append(f"WHEN '{literal}' THEN (SELECT COUNT(*) FROM __rows_{place})")
         frame.createOrReplaceTempView("__views")

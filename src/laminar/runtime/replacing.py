@@ -16,14 +16,13 @@ from laminar.errors import (
     RelationExists,
 )
 from laminar.runtime.definitions import LateDefinition, TableDefinition, ViewDefinition
-from laminar.runtime.relations import partial_trace, pending_trace
+from laminar.runtime.rebuilding import rebuild, without
 from laminar.sql import relations_of
 from laminar.sql.equality import same_query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from laminar.model.trace import Trace
     from laminar.runtime.catalog import Catalog
     from laminar.runtime.engine import Engine
 
@@ -41,17 +40,16 @@ def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
         raise NotSupported(f'replacing where late rows of "{old.name}" go', hint)
     registry = engine.catalog.registry
     affected = (old.name, *registry.all_dependents(old.name))
-    _refuse_held(engine, affected, "replacing")
     sinks = engine.publisher.of(affected)
     if sinks:
         hint = f"drop the sink {sinks[0]} first, and create it again"
         raise NotSupported(f'replacing "{old.name}", whose changes a sink publishes', hint)
     with engine.changing(*affected):
-        traces = _without(engine.manifest.traces, engine.catalog, affected)
+        traces = without(engine.manifest.traces, engine.catalog.programs, affected)
         engine.catalog.replace_view(definition, engine.catalog.compile(definition))
         for name in affected[1:]:
             _recompile(engine.catalog, old.name, name)
-        traces = _without(traces, engine.catalog, affected)
+        traces = without(traces, engine.catalog.programs, affected)
         engine.fill_and_commit(affected, traces)
     return True
 
@@ -67,19 +65,11 @@ def alter_view(engine: Engine, name: str, options: Mapping[str, Any], sql: str) 
         return
     new = replace(new, sql=sql)
     if new.refresh_policy != old.refresh_policy:
-        _refuse_held(engine, (old.name,), "changing the refresh policy of")
-        engine.publisher.catch_up()
+        rebuild(engine, old, new)
+        return
     with engine.changing(old.name):
-        before = engine.catalog.programs[old.name]
-        program = before
-        if new.refresh_policy != old.refresh_policy:
-            program = engine.catalog.compile(new)
-        traces = _without(engine.manifest.traces, engine.catalog, (old.name,))
-        engine.catalog.replace_view(new, program)
-        if program == before:
-            engine.fill_and_commit((), engine.manifest.traces)
-        else:
-            engine.fill_and_commit((old.name,), _without(traces, engine.catalog, (old.name,)))
+        engine.catalog.replace_view(new, engine.catalog.programs[old.name])
+        engine.recommit()
 
 
 def _view(engine: Engine, name: str) -> ViewDefinition:
@@ -110,19 +100,3 @@ def _recompile(catalog: Catalog, replaced: str, name: str) -> None:
     except LaminarError as error:
         reason = "; ".join(part for part in (error.message, error.detail) if part)
         raise DependentRefused(replaced, name, reason) from error
-
-
-def _refuse_held(engine: Engine, names: Iterable[str], doing: str) -> None:
-    for name in names:
-        if name in engine.holding.since:
-            hint = "RESUME what is paused first"
-            raise NotSupported(f'{doing} "{name}" while it is held at an older epoch', hint)
-
-
-def _without(
-    traces: Mapping[str, Trace], catalog: Catalog, views: Iterable[str]
-) -> dict[str, Trace]:
-    """Return the traces without those of views."""
-    own = {each.shape.name for view in views for each in catalog.programs[view].relations}
-    gone = own | {partial_trace(name) for name in own} | {pending_trace(view) for view in views}
-    return {name: trace for name, trace in traces.items() if name not in gone}

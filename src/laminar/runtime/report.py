@@ -16,6 +16,22 @@ class ViewReport:
     rows_out: int
     duration_ms: float
     strategy: str
+    from_epoch: int = 0
+    """The epoch it was at before."""
+    to_epoch: int = 0
+    """The epoch it is at now; more than one further, if it had stayed behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldReport:
+    """A view that an epoch went without."""
+
+    name: str
+    cursor: int
+    """The epoch it stays at."""
+    reason: str
+    is_failure: bool = False
+    """Whether it was tried, and failed itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +43,8 @@ class EpochReport:
     duration_ms: float
     views: Mapping[str, ViewReport] = field(default_factory=dict)
     late_rows: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[str, HeldReport] = field(default_factory=dict)
+    """Views that stay behind, and why."""
 
     def to_json(self, started_at: datetime) -> dict[str, Any]:
         """Return plain values for the manifest, by which the history of refreshes is told."""
@@ -35,4 +53,5 @@ class EpochReport:
             "duration_ms": round(self.duration_ms, 3),
             "started_at": started_at.isoformat(),
             "views": [asdict(each) for each in self.views.values()],
+            "held": [asdict(each) for each in self.held.values()],
         }

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from laminar.errors import BadSetting, NotSupported, UnknownSetting
-from laminar.runtime.view_options import OPTIONS, refusal
+from laminar.errors import BadSetting, UnknownSetting
+from laminar.runtime.view_options import OPTIONS
 
 PREFIX = "laminar."
 
@@ -82,6 +82,11 @@ SETTINGS: dict[str, Setting] = {
         Setting("checkpoint_timeout_ms", "60000", "after this a checkpoint that a node has not"
                 " reported to is given up", least=1),
         Setting("checkpoint_max_concurrent", "2", "checkpoints that may be under way", least=1),
+        Setting("retry_backoff_ms", "1000", "how long a view waits that failed twice; the wait then"
+                " doubles", least=0),
+        Setting("retry_backoff_most_ms", "300000", "the longest wait between two tries of a failing"
+                " view", least=0),
+        Setting("max_failures", "5", "failures in a row after which a view is suspended", least=1),
         Setting("collect_limit_rows", "500000", "up to so many rows a delta travels through the"
                 " driver instead of a write job", least=0),
     )
@@ -113,11 +118,7 @@ class Settings:
     def with_value(self, name: str, value: str) -> Settings:
         """Return the settings after SET."""
         known = find(name)
-        checked = known.checked(value)
-        refused = refusal(known.name, checked)
-        if refused:
-            raise NotSupported(f'{PREFIX}{known.name} = "{value}"', refused)
-        return Settings({**self.given, known.name: checked})
+        return Settings({**self.given, known.name: known.checked(value)})
 
     def without(self, name: str) -> Settings:
         """Return the settings after RESET."""

@@ -11,13 +11,13 @@ from laminar.bridge.prefix import PrefixStage
 from laminar.errors import UnknownRelation
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.explain import explain_dag, explain_view, storage_of
+from laminar.runtime.groups import groups_of
 from laminar.runtime.lineage import dependency_lines
 from laminar.runtime.reading import Reader
 from laminar.runtime.relations import Base, Relations
 from laminar.runtime.retained import UNREAD
 from laminar.runtime.system import TABLES
-from laminar.runtime.system.topology import groups, schedule_policy
-from laminar.runtime.system.views import state_of
+from laminar.runtime.system.views import states_of
 from laminar.runtime.view_options import OPTIONS
 from laminar.sql import statements as s
 from laminar.sql.system import SYSTEM, system_table
@@ -61,8 +61,9 @@ class Showing:
                 return self._listing(["statement"], [(self._created(statement.name or ""),)])
 
     def _views(self) -> Any:
+        states = states_of(self._engine)
         rows = [
-            (name, each.strategy.value, state_of(name, self._engine))
+            (name, each.strategy.value, states[name][0])
             for name, each in self._catalog.programs.items()
         ]
         return self._listing(["name", "strategy", "state"], rows)
@@ -131,7 +132,23 @@ class Showing:
 
     def explain_view(self, name: str) -> Any:
         """Answer EXPLAIN MATERIALIZED VIEW; the name is a view's."""
-        return self._plan(explain_view(self._catalog.programs[name], self._catalog.relations))
+        lines = explain_view(self._catalog.programs[name], self._catalog.relations)
+        return self._plan([*lines[:3], *self._standing(name), *lines[3:]])
+
+    def _standing(self, name: str) -> list[str]:
+        """Say when a view steps and with whom."""
+        holding = self._engine.holding
+        group = next(each for each in holding.groups() if name in each.members)
+        own = self._catalog.definitions[name]
+        counts = holding.schedules()[name].text
+        given = own.schedule if isinstance(own, ViewDefinition) else counts
+        state, why = states_of(self._engine)[name]
+        together = "none" if group.number is None else f"{group.told()}, epoch {group.group.epoch}"
+        return [
+            f"schedule: {given}" + (f" ({counts})" if counts != given else ""),
+            f"group: {together}",
+            f"state: {state}, at epoch {holding.cursor(name)}" + (f" ({why})" if why else ""),
+        ]
 
     def explain_new(self, definition: ViewDefinition) -> Any:
         """Answer EXPLAIN CREATE MATERIALIZED VIEW."""
@@ -169,14 +186,7 @@ class Showing:
     def explain_dag(self) -> Any:
         """Answer EXPLAIN DAG."""
         catalog = self._catalog
-        found = []
-        for group_id, group in groups(catalog):
-            names = [catalog.dag.nodes[each].name for each in group.members]
-            meet = [catalog.dag.nodes[each].name for each in group.convergence_points]
-            policy = schedule_policy(group, catalog).value
-            found.append(
-                f"{group_id} [{', '.join(names)}] meets in {', '.join(meet)}: atomic, {policy}"
-            )
+        found = [each.told() for each in groups_of(catalog) if each.number is not None]
         sinks = [(each.name, each.relation) for each in self._engine.publisher.sinks()]
         lines = explain_dag(catalog.dag, catalog.programs, found, sinks)
         return self._plan(lines + self._prefixes())

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
     from laminar.runtime.reading import Reader
     from laminar.runtime.report import EpochReport
+    from laminar.runtime.stepping import Hold
 
 _MODES = {
     s.EmitKind.ON_UPDATE: Mode.UPDATE,
@@ -60,13 +61,13 @@ class Statements:
         reader: Reader,
         query: Callable[..., Any],
         listing: Listing,
-        step: Callable[[], EpochReport | None],
+        told: Callable[[Callable[[], EpochReport | None]], EpochReport | None],
     ) -> None:
         self._engine = engine
         self._dml = dml
         self._query = query
         self._listing = listing
-        self._step = step
+        self._told = told
         self._showing = Showing(engine, reader, listing)
         self._runners: dict[type[s.Statement], Callable[[Any], Any]] = {
             s.CreateTable: self._create_table,
@@ -82,8 +83,8 @@ class Statements:
             s.Explain: self._explain,
             s.Describe: self._showing.describe,
             s.Show: self._showing.show,
-            s.Pause: lambda each: engine.holding.pause(self._view(each.name)),
-            s.Resume: lambda each: engine.holding.resume(self._view(each.name)),
+            s.Pause: self._pause,
+            s.Resume: self._resume,
             s.Refresh: self._refresh,
             s.SetOption: lambda each: self._set(engine.settings.with_value(each.name, each.value)),
             s.Checkpoint: self._checkpoint,
@@ -226,12 +227,36 @@ class Statements:
             statement.table, statement.columns, self._query(statement.query).spark()
         )
 
+    def _pause(self, statement: s.Pause) -> None:
+        holding = self._engine.holding
+        if statement.is_view:
+            holding.pause(self._view(statement.name))
+        else:
+            holding.gate(self._table(statement.name), closed=True)
+
+    def _resume(self, statement: s.Resume) -> None:
+        holding = self._engine.holding
+        if statement.is_view:
+            name = self._view(statement.name)
+            self._told(lambda: holding.resume(name))
+        else:
+            holding.gate(self._table(statement.name), closed=False)
+
+    def _table(self, name: str) -> str:
+        catalog = self._engine.catalog
+        found = catalog.resolve(name)
+        if found in catalog.programs:
+            raise UnknownRelation(name, list(self._engine.tables()))
+        return found
+
     def _refresh(self, statement: s.Refresh) -> Any:
-        """Bring a view and all it reads to the newest cut of the sources: one epoch does that."""
+        """Bring a view and all it reads to one new cut of the sources, whatever their schedules."""
         name = self._view(statement.name)
-        if name in self._engine.holding.since:
-            raise NotSupported(f'refreshing "{name}" while it is paused', "RESUME it")
-        report = self._step()
+        hold = self._engine.holding.obstacle(name)
+        if hold is not None:
+            hint = f"RESUME {hold.because} first"
+            raise NotSupported(f'refreshing "{name}", which {_stays(hold, name)}', hint)
+        report = self._told(lambda: self._engine.refresh(name))
         rows = report.views[name].rows_out if report and name in report.views else 0
         epoch = str(self._engine.manifest.epoch)
         return self._listing(["view", "epoch", "rows_out"], [(name, epoch, str(rows))])
@@ -261,6 +286,10 @@ class Statements:
                 return self._showing.explain_query(target)
             case _:
                 return self._showing.explain_dag()
+
+
+def _stays(hold: Hold, view: str) -> str:
+    return hold.told(view) if view != hold.because else f"is {hold.reason.value}"
 
 
 def _emission(statement: s.CreateView) -> Emission:

@@ -1,8 +1,4 @@
-"""Options of a view: declared once, checked when given, stored with the view.
-
-A value that is written down here but that running does not heed yet is refused by name, in one
-place: `REFUSED`.
-"""
+"""Options of a view: declared once, checked when given, stored with the view."""
 
 from __future__ import annotations
 
@@ -10,29 +6,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from laminar.dag.policies import DiamondConsistency, DiamondSchedulePolicy
-from laminar.errors import BadViewOption, NotSupported
+from laminar.errors import BadViewOption
+from laminar.mv.schedule import EVERY_EPOCH, parse_schedule
 from laminar.runtime.views import RefreshPolicy
 
-EVERY_EPOCH = "every epoch"
+_SCHEDULES = "every epoch, calculated, a duration such as 90s or 1h30m, or five fields of cron"
+
+
+def _schedule(value: str) -> str:
+    try:
+        return parse_schedule(value).text
+    except ValueError as wrong:
+        raise BadViewOption("schedule", value, expected=f"{_SCHEDULES} ({wrong})") from wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option; without words it is free text."""
+    """One option: one of some words, or a text that is read in its own way."""
 
     name: str
     default: str
     about: str
     words: tuple[str, ...] = ()
+    read: Callable[[str], str] | None = None
 
     def checked(self, value: str) -> str:
-        """Return a value in its one spelling; raise if it does not fit or cannot be done."""
+        """Return a value in its one spelling; raise if it does not fit."""
+        if self.read is not None:
+            return self.read(value)
         text = " ".join(value.lower().split())
-        if self.words and text not in self.words:
+        if text not in self.words:
             raise BadViewOption(self.name, value, expected=", ".join(self.words))
-        refused = refusal(self.name, text)
-        if refused:
-            raise NotSupported(f'{self.name} = "{value}"', refused)
         return text
 
 
@@ -41,7 +45,7 @@ OPTIONS: dict[str, Option] = {
     for each in (
         Option("refresh_policy", RefreshPolicy.AUTO, "which strategies a view may use",
                tuple(RefreshPolicy)),
-        Option("schedule", EVERY_EPOCH, "when a view steps"),
+        Option("schedule", EVERY_EPOCH, "when a view steps", read=_schedule),
         Option("diamond_consistency", DiamondConsistency.ATOMIC,
                "whether the views of a diamond commit together", tuple(DiamondConsistency)),
         Option("diamond_schedule_policy", DiamondSchedulePolicy.FASTEST,
@@ -49,30 +53,6 @@ OPTIONS: dict[str, Option] = {
     )
 }  # fmt: skip
 """Every option of a view, by name."""
-
-
-def _not_atomic(value: str) -> str:
-    if value == DiamondConsistency.ATOMIC:
-        return ""
-    return "every epoch commits all views together, so groups are always atomic"
-
-
-def _not_every_epoch(value: str) -> str:
-    return "" if value == EVERY_EPOCH else f"views step every epoch: write '{EVERY_EPOCH}'"
-
-
-# Until groups step on schedules of their own. Both schedule policies pass: they mean the same while
-# every member steps every epoch.
-REFUSED: Mapping[str, Callable[[str], str]] = {
-    "diamond_consistency": _not_atomic,
-    "schedule": _not_every_epoch,
-}
-"""Option -> why a value that is known cannot be had, as a hint; nothing if it can."""
-
-
-def refusal(option: str, value: str) -> str:
-    """Return why a value cannot be had; nothing if it can."""
-    return REFUSED[option](value) if option in REFUSED else ""
 
 
 def resolve(given: Mapping[str, str], defaults: Callable[[str], str]) -> dict[str, str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from laminar.errors import NoCommonEpoch
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog import Catalog
+from laminar.runtime.standing import Standing
 
 if TYPE_CHECKING:
     from laminar.runtime.relations import Relations
@@ -29,6 +32,22 @@ class Visible:
             for each in registry.all_dependencies(name)
         }
         return [*names, *sorted(above - set(names))]
+
+    def reach(self, manifest: Manifest, names: Iterable[str]) -> int:
+        """Return the newest epoch that relations have in a manifest of these definitions.
+
+        Raises:
+            NoCommonEpoch: a view began after the epoch that another one is at.
+        """
+        standing = Standing.from_json(manifest.state)
+        at = {name: standing.cursor(name, manifest.epoch) for name in names}
+        oldest = min(at.values(), default=manifest.epoch)
+        if oldest < manifest.epoch:
+            for name in self.upstream(list(names)):
+                begins = standing.filled.get(name, 0)
+                if begins > oldest:
+                    raise NoCommonEpoch(name, begins, min(at, key=lambda each: at[each]), oldest)
+        return oldest
 
     def relations_at(self, manifest: Manifest) -> Relations:
         """Return the physical graph as it was stored in a manifest of these definitions."""

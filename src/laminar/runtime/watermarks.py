@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from laminar.dag.watermark import DagWatermarkTracker, WatermarkAlignmentGroup
 from laminar.errors import NoWatermark
@@ -82,6 +82,8 @@ class Watermarks:
         self.said: dict[str, int] = {}
         self.parts: dict[str, dict[str, int]] = {}
         self._moved: dict[str, dict[str, int]] = {}  # as an epoch that is not committed leaves them
+        self.cuts: dict[int, dict[str, int]] = {}
+        """Epoch that a view stands at, or the newest -> the watermark of every relation then."""
 
     def configure(
         self,
@@ -119,11 +121,13 @@ class Watermarks:
         said: Mapping[str, int],
         parts: Mapping[str, Mapping[str, int]],
         now_ms: int,
+        cuts: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
         """Go on from what a manifest says; no part has been silent yet."""
         self._kept = dict(watermarks)
         self.said = dict(said)
         self.parts = {name: dict(each) for name, each in parts.items()}
+        self.cuts = {int(epoch): dict(marks) for epoch, marks in (cuts or {}).items()}
         self.back(now_ms)
 
     def back(self, now_ms: int = 0) -> None:
@@ -182,30 +186,62 @@ class Watermarks:
         return Turn(self._kept, self._tracker.watermarks(), now_ms)
 
     @contextmanager
-    def kept(self, held: Collection[str] = ()) -> Iterator[None]:
-        """Make an epoch's watermarks those to go on from, if the commit inside succeeds.
-
-        Views that are held stay behind.
-        """
-        before, said, parts = self._kept, self.said, self.parts
+    def kept(self, epoch: int, behind: Mapping[str, int]) -> Iterator[None]:
+        """Make an epoch's watermarks those to go on from, if the commit inside succeeds."""
+        before, said, parts, cuts = self._kept, self.said, self.parts, self.cuts
         self.said, self.parts, self._moved = {}, {**parts, **self._moved}, {}
-        self.settle(held)
+        self.settle(epoch, behind)
         try:
             yield
         except BaseException:
-            self._kept, self.said, self.parts = before, said, parts
+            self._kept, self.said, self.parts, self.cuts = before, said, parts, cuts
             self.back()
             raise
+
+    def between(self, turn: Turn, start: int, stop: int) -> Turn:
+        """Return the time that passes between two epochs, seen from one that has begun.
+
+        Args:
+            turn: the time of the epoch that has begun; it ends with the newest.
+            start: an epoch that some view stands at.
+            stop: another, or the one that has begun.
+        """
+        return replace(turn, before=self.cuts.get(start, {}), after=self.cuts.get(stop, turn.after))
+
+    def marks_at(self, epoch: int, reads: Mapping[str, Collection[str]]) -> dict[str, int]:
+        """Return the watermarks at an epoch, also of views that were not defined then.
+
+        Args:
+            epoch: one that some view stands at.
+            reads: view -> what it reads, each view after those it reads.
+        """
+        marks = dict(self.cuts.get(epoch, {}))
+        for view, sources in reads.items():
+            known = [marks[each] for each in sources if each in marks]
+            if view not in marks and known:
+                marks[view] = min(known)
+        return marks
 
     def now(self, now_ms: int) -> Turn:
         """Return the present as the first moment of a relation: before it there was nothing."""
         return Turn({}, self._tracker.watermarks(), now_ms)
 
-    def settle(self, held: Collection[str] = ()) -> Mapping[str, int]:
-        """Take in views that were defined or resumed between two epochs."""
+    def settle(self, epoch: int, behind: Mapping[str, int]) -> Mapping[str, int]:
+        """Say where event time stands at every relation, as an epoch is committed.
+
+        Args:
+            epoch: the one that is.
+            behind: views that stay at older epochs, and so at older watermarks.
+        """
+        now = self._tracker.watermarks()
+        live = set(behind.values())
+        self.cuts = {at: marks for at, marks in self.cuts.items() if at in live}
+        self.cuts[epoch] = now
         self._kept = {
-            name: self._kept.get(name, mark) if name in held else mark
-            for name, mark in self._tracker.watermarks().items()
+            name: self.cuts.get(behind[name], {}).get(name, self._kept.get(name, mark))
+            if name in behind
+            else mark
+            for name, mark in now.items()
         }
         return self._kept
 

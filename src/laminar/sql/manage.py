@@ -63,15 +63,17 @@ def take_alter(cursor: Cursor) -> AlterView:
 
 
 def take_pause(cursor: Cursor) -> Pause:
-    """Take PAUSE MATERIALIZED VIEW name."""
+    """Take PAUSE MATERIALIZED VIEW | SOURCE | TABLE name."""
     start = cursor.at
-    return Pause(_view_of(cursor, "PAUSE"), **cursor.origin(start))
+    name, is_view = _view_or_table(cursor, "PAUSE")
+    return Pause(name, is_view, **cursor.origin(start))
 
 
 def take_resume(cursor: Cursor) -> Resume:
-    """Take RESUME MATERIALIZED VIEW name."""
+    """Take RESUME MATERIALIZED VIEW | SOURCE | TABLE name."""
     start = cursor.at
-    return Resume(_view_of(cursor, "RESUME"), **cursor.origin(start))
+    name, is_view = _view_or_table(cursor, "RESUME")
+    return Resume(name, is_view, **cursor.origin(start))
 
 
 def take_refresh(cursor: Cursor) -> Refresh:
@@ -174,6 +176,16 @@ def _view_of(cursor: Cursor, verb: str) -> str:
     name = cursor.name(_A_VIEW)
     cursor.finish()
     return name
+
+
+def _view_or_table(cursor: Cursor, verb: str) -> tuple[str, bool]:
+    cursor.expect(verb)
+    is_view = cursor.one_of("MATERIALIZED", "SOURCE", "TABLE") == "MATERIALIZED"
+    if is_view:
+        cursor.expect("VIEW")
+    name = cursor.name(_A_VIEW if is_view else "the name of a source or table")
+    cursor.finish()
+    return name, is_view
 
 
 def _shown(cursor: Cursor) -> tuple[ShowKind, str | None]:

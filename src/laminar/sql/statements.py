@@ -131,16 +131,18 @@ class AlterView(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Pause(Statement):
-    """PAUSE MATERIALIZED VIEW."""
+    """PAUSE MATERIALIZED VIEW, SOURCE or TABLE."""
 
     name: str
+    is_view: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Resume(Statement):
-    """RESUME MATERIALIZED VIEW."""
+    """RESUME MATERIALIZED VIEW, SOURCE or TABLE."""
 
     name: str
+    is_view: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@
 - `<root>/lock`: held by the one writer.
 """
 
-from laminar.store.compaction import compact, plan
+from laminar.store.compaction import compact, plan, stretches
 from laminar.store.lock import StateLock
 from laminar.store.manifests import ManifestStore
 from laminar.store.pending import PendingBatch, PendingLog
@@ -28,5 +28,6 @@ __all__ = [
     "discard",
     "garbage",
     "plan",
+    "stretches",
     "sweep",
 ]

@@ -14,8 +14,9 @@ exception: there f - 1 appends share one write of less than f² · base rows.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -37,7 +38,6 @@ def plan(
     fanout: int = FANOUT,
     *,
     base: int = BASE_ROWS,
-    through: int | None = None,
 ) -> tuple[tuple[Segment, ...], ...]:
     """Return the groups of neighbours to merge, each into one segment.
 
@@ -45,16 +45,25 @@ def plan(
         segments: a trace, oldest first.
         fanout: how many of a size make one of the next.
         base: rows of the smallest size worth telling apart.
-        through: leave epochs after this one alone, because somebody still reads their deltas.
     """
-    settled = [s for s in segments if through is None or s.hi <= through]
-    piles = [_Pile((segment,), segment.rows) for segment in settled]
+    piles = [_Pile((segment,), segment.rows) for segment in segments]
     while True:
         # A merge can complete the next level: planned at once, its rows are written only once.
         merged = _step(piles, fanout, base)
         if len(merged) == len(piles):
             return tuple(pile.members for pile in piles if len(pile.members) > 1)
         piles = merged
+
+
+def stretches(segments: Sequence[Segment], cursors: Collection[int]) -> list[tuple[Segment, ...]]:
+    """Return the runs of segments between epochs that somebody stands at: they are not merged."""
+    if not cursors:
+        return [tuple(segments)]
+    ends = sorted(cursors)
+    return [
+        tuple(run)
+        for _, run in groupby(segments, key=lambda each: bisect.bisect_left(ends, each.hi))
+    ]
 
 
 def compact(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from laminar.runtime.standing import Standing
+
 if TYPE_CHECKING:
     from laminar.dag import StreamingDag
     from laminar.model.ids import NodeId
-    from laminar.runtime.engine import Engine
     from laminar.runtime.visible import Visible
 
 
-def epoch_of(name: str, engine: Engine, visible: Visible) -> int:
+def epoch_of(name: str, visible: Visible) -> int:
     """Return the last epoch a relation has applied; one that is held stays behind."""
-    return engine.holding.since.get(name, visible.manifest.epoch)
+    return Standing.from_json(visible.manifest.state).cursor(name, visible.manifest.epoch)
 
 
 def wave_of(dag: StreamingDag) -> dict[NodeId, int]:

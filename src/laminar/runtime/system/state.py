@@ -87,6 +87,9 @@ def _metrics(engine: Engine, _visible: Visible) -> Rows:
         yield "prefix_rows_kept", source, float(prefix.rows_kept)
     for relation, count in found.late_rows.items():
         yield "late_rows", relation, float(count)
+    for group, each in found.groups.items():
+        for name in ("epoch", "age", "holds", "retries", "failures"):
+            yield f"group_{name}", group, float(getattr(each, name))
 
 
 def _settings(engine: Engine, _visible: Visible) -> Rows:

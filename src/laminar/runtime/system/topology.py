@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laminar.dag import DagChannelType, DagNodeType
-from laminar.dag.policies import DiamondConsistency, DiamondSchedulePolicy
-from laminar.runtime.definitions import ViewDefinition
+from laminar.dag.policies import DiamondConsistency
+from laminar.runtime.groups import groups_of
+from laminar.runtime.standing import Standing
 from laminar.runtime.system.standing import epoch_of, wave_of
 from laminar.runtime.system.table import Rows, SystemTable, columns
 
 if TYPE_CHECKING:
-    from laminar.dag.diamond import ConsistencyGroup
-    from laminar.runtime.catalog import Catalog
     from laminar.runtime.engine import Engine
     from laminar.runtime.visible import Visible
 
@@ -57,7 +56,7 @@ def _edges(engine: Engine, visible: Visible) -> Rows:
             edge.channel_type.value,
             edge.source_port,
             edge.target_port,
-            epoch_of(target, engine, visible),
+            epoch_of(target, visible),
         )
     for place, sink in enumerate(engine.publisher.sinks()):
         channel = DagChannelType.SPSC.value
@@ -66,36 +65,25 @@ def _edges(engine: Engine, visible: Visible) -> Rows:
 
 
 def _groups(engine: Engine, visible: Visible) -> Rows:
-    name = {node.id: node.name for node in visible.catalog.dag.nodes.values()}
-    for group_id, group in groups(visible.catalog):
-        members = [name[each] for each in group.members]
-        # A group is where all of its members are.
-        epoch = min(epoch_of(each, engine, visible) for each in members)
-        for node, member in zip(group.members, members, strict=True):
+    standing = Standing.from_json(visible.manifest.state)
+    plan = engine.holding.plan(engine.limits.clock())
+    for group in groups_of(visible.catalog):
+        if group.number is None:
+            continue
+        cursor = min(standing.cursor(each, visible.manifest.epoch) for each in group.members)
+        held = [plan.held[each] for each in group.members if each in plan.held]
+        reason = held[0].told("") if held else None
+        for member in group.members:
             yield (
-                group_id,
+                group.number,
                 member,
-                node in group.convergence_points,
-                epoch,
-                schedule_policy(group, visible.catalog).value,
+                member in group.convergence,
+                max(standing.commits.get(each, 0) for each in group.members),
+                group.policy.value,
                 DiamondConsistency.ATOMIC.value,
+                cursor,
+                reason,
             )
-
-
-def groups(catalog: Catalog) -> list[tuple[int, ConsistencyGroup]]:
-    """Return the groups of more than one view, counted from 1 in execution order."""
-    found = (group for group in catalog.dag.consistency_groups() if not group.is_singleton())
-    return list(enumerate(found, start=1))
-
-
-def schedule_policy(group: ConsistencyGroup, catalog: Catalog) -> DiamondSchedulePolicy:
-    """Return the policy of a group: the strictest of the views in which its paths meet."""
-    policy = DiamondSchedulePolicy.FASTEST
-    for node in group.convergence_points:
-        definition = catalog.definitions[catalog.dag.nodes[node].name]
-        if isinstance(definition, ViewDefinition):
-            policy = policy.stricter(DiamondSchedulePolicy(definition.diamond_schedule_policy))
-    return policy
 
 
 TABLES = (
@@ -119,7 +107,7 @@ TABLES = (
         "diamond_groups",
         columns(
             "group_id int, member string, is_convergence boolean, epoch bigint,"
-            " schedule_policy string, consistency string"
+            " schedule_policy string, consistency string, cursor bigint, reason string"
         ),
         _groups,
     ),

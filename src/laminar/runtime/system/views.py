@@ -6,11 +6,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from laminar.delta.program import Program, Recomputed, Strategy
+from laminar.mv.retry import Failure
 from laminar.runtime.definitions import ViewDefinition
 from laminar.runtime.explain import reason_of, storage_of
-from laminar.runtime.system.standing import epoch_of
+from laminar.runtime.groups import groups_of
+from laminar.runtime.standing import Standing
+from laminar.runtime.stepping import Hold, Skip
 from laminar.runtime.system.table import Rows, SystemTable, columns
-from laminar.runtime.system.topology import groups
 
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
@@ -19,20 +21,21 @@ if TYPE_CHECKING:
 
 def _views(engine: Engine, visible: Visible) -> Rows:
     catalog, now = visible.catalog, visible.manifest.epoch
-    group_of = {
-        catalog.dag.nodes[node].name: group_id
-        for group_id, group in groups(catalog)
-        for node in group.members
-    }
+    standing = Standing.from_json(visible.manifest.state)
+    group_of = {name: each.number for each in groups_of(catalog) for name in each.members}
+    states = states_of(engine)
+    committed = {each.epoch: each.committed_at for each in engine.history()}
     for name, program in catalog.programs.items():
         definition = catalog.definitions[name]
         options = definition if isinstance(definition, ViewDefinition) else ViewDefinition(name, "")
-        epoch = epoch_of(name, engine, visible)
+        epoch = standing.cursor(name, now)
+        state, why = states[name]
+        at = committed.get(epoch)
         yield (
             name,
             program.strategy.value,
             _reason(program),
-            state_of(name, engine),
+            state,
             epoch,
             None,  # counted by Spark when a query asks for it
             now - epoch,
@@ -45,14 +48,39 @@ def _views(engine: Engine, visible: Visible) -> Rows:
             storage_of(program.output, catalog.relations),
             definition.sql or options.query or None,
             options.defined_at or None,
+            why,
+            None if at is None else datetime.fromisoformat(at),
         )
 
 
-def state_of(name: str, engine: Engine) -> str:
-    """Return whether a view runs, was paused, or is held because something it reads was."""
-    if name in engine.holding.paused:
-        return "paused"
-    return "held" if name in engine.holding.since else "running"
+def states_of(engine: Engine) -> dict[str, tuple[str, str | None]]:
+    """Return of every view whether it runs, and if not, what the matter is.
+
+    It is paused, suspended or failing by itself; scheduled, if it waits for its turn; held, if it
+    waits for another one.
+    """
+    held = engine.holding.plan(engine.limits.clock()).held
+    failures = engine.holding.standing.failures
+    return {
+        name: _state(name, held.get(name), failures.get(name)) for name in engine.catalog.programs
+    }
+
+
+def _state(name: str, hold: Hold | None, failure: Failure | None) -> tuple[str, str | None]:
+    if hold is None:
+        return ("failing", failure.reason) if failure is not None else ("running", None)
+    if hold.because != name:
+        return "held", hold.told(name)
+    return _OWN_STATES.get(hold.reason, "held"), hold.detail or hold.reason.value
+
+
+_OWN_STATES = {
+    Skip.PAUSED: "paused",
+    Skip.SUSPENDED: "suspended",
+    Skip.BACKING_OFF: "failing",
+    Skip.LOCKED: "locked",
+    Skip.NOT_DUE: "scheduled",
+}
 
 
 def _reason(program: Program) -> str:
@@ -66,16 +94,34 @@ def _reason(program: Program) -> str:
 def _refreshes(engine: Engine, _visible: Visible) -> Rows:
     for manifest in engine.history():
         report = manifest.state.get("report") or {}
+        if not report:
+            continue
+        commits = manifest.state.get("commits", {})
+        started = datetime.fromisoformat(report["started_at"])
+        committed = datetime.fromisoformat(manifest.committed_at)
         for view in report.get("views", ()):
+            name = view["name"]
             yield (
                 manifest.epoch,
-                view["name"],
+                name,
                 view["strategy"],
                 view["rows_out"],
                 view["duration_ms"],
-                datetime.fromisoformat(report["started_at"]),
-                datetime.fromisoformat(manifest.committed_at),
+                started,
+                committed,
+                "committed",
+                None,
+                view.get("from_epoch"),
+                commits.get(name),
             )
+        for held in report.get("held", ()):
+            name = held["name"]
+            outcome = "failed" if held["is_failure"] else "held"
+            why, cursor, group = held["reason"], held["cursor"], commits.get(name)
+            yield (
+                manifest.epoch, name, None, None, None, started, committed,
+                outcome, why, cursor, group,
+            )  # fmt: skip
 
 
 TABLES = (
@@ -85,7 +131,8 @@ TABLES = (
             "name string, strategy string, reason string, state string, epoch bigint, rows bigint,"
             " staleness bigint, refresh_policy string, schedule string,"
             " diamond_consistency string, diamond_schedule_policy string, group_id int,"
-            " reads array<string>, storage string, definition string, defined_at string"
+            " reads array<string>, storage string, definition string, defined_at string,"
+            " state_reason string, as_of timestamp"
         ),
         _views,
     ),
@@ -93,7 +140,8 @@ TABLES = (
         "refresh_history",
         columns(
             "epoch bigint, view string, strategy string, rows_out bigint, duration_ms double,"
-            " started_at timestamp, committed_at timestamp"
+            " started_at timestamp, committed_at timestamp, outcome string, reason string,"
+            " from_epoch bigint, group_epoch bigint"
         ),
         _refreshes,
     ),

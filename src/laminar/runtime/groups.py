@@ -1,0 +1,74 @@
+"""The consistency groups of a database, by the names and options of its views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from laminar.dag.diamond import ConsistencyGroup, compute_consistency_groups
+from laminar.dag.policies import DiamondConsistency, DiamondSchedulePolicy
+from laminar.runtime.definitions import ViewDefinition
+
+if TYPE_CHECKING:
+    from laminar.runtime.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group; a view in no diamond is a group of its own."""
+
+    number: int | None
+    """Counted from 1 in execution order; groups of one have none."""
+    members: tuple[str, ...]
+    convergence: tuple[str, ...]
+    policy: DiamondSchedulePolicy
+    group: ConsistencyGroup
+
+    @property
+    def name(self) -> str:
+        """What metrics call it: its members."""
+        return ", ".join(self.members)
+
+    def told(self) -> str:
+        """Describe it in a line."""
+        meets = f" meets in {', '.join(self.convergence)}" if self.convergence else ""
+        return f"{self.number} [{self.name}]{meets}: atomic, {self.policy.value}"
+
+
+def groups_of(catalog: Catalog) -> list[Group]:
+    """Return all groups, each after those it reads from."""
+    dag = catalog.dag
+    name = {node.id: node.name for node in dag.nodes.values()}
+    out = {node for node in name if _opted_out(catalog, name[node])}
+    found: list[Group] = []
+    number = 0
+    for group in compute_consistency_groups(dag, out):
+        number += not group.is_singleton()
+        convergence = tuple(name[each] for each in group.convergence_points)
+        found.append(
+            Group(
+                None if group.is_singleton() else number,
+                tuple(name[each] for each in group.members),
+                convergence,
+                _policy(catalog, convergence),
+                group,
+            )
+        )
+    return found
+
+
+def _opted_out(catalog: Catalog, view: str) -> bool:
+    found = catalog.definitions.get(view)
+    return (
+        isinstance(found, ViewDefinition) and found.diamond_consistency == DiamondConsistency.NONE
+    )
+
+
+def _policy(catalog: Catalog, convergence: tuple[str, ...]) -> DiamondSchedulePolicy:
+    """Return the strictest policy of the views in which paths meet."""
+    policy = DiamondSchedulePolicy.FASTEST
+    for view in convergence:
+        found = catalog.definitions[view]
+        if isinstance(found, ViewDefinition):
+            policy = policy.stricter(DiamondSchedulePolicy(found.diamond_schedule_policy))
+    return policy

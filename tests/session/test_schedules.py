@@ -1,0 +1,156 @@
+"""Views that step when their time has come, and reads across views of different schedules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import laminar
+
+from .groups import cursors, new_clock, opened, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_policies_of_a_group_with_schedules(tmp_path: Path, spark: SparkSession) -> None:
+    clock = new_clock()
+    script = (
+        "CREATE TABLE a (k INT);"
+        "CREATE MATERIALIZED VIEW b WITH (schedule = '10s') AS SELECT k, COUNT(*) AS n FROM a"
+        " GROUP BY k;"
+        "CREATE MATERIALIZED VIEW c WITH (schedule = '30s') AS SELECT k, MAX(k) AS m FROM a"
+        " GROUP BY k;"
+        "CREATE MATERIALIZED VIEW d WITH (schedule = '1h', diamond_schedule_policy = 'slowest') AS"
+        " SELECT b.k, n, m FROM b JOIN c ON b.k = c.k"
+    )
+    with opened(tmp_path, spark, script, clock) as db:
+
+        def after(seconds: float) -> list[int]:
+            """Let time pass, run an epoch with one more row, and see where the group is."""
+            clock.advance(seconds)
+            db.insert("a", [(1,)])
+            db.step()
+            return cursors(db, "b", "c", "d")
+
+        assert after(30) == [0, 0, 0]  # b and c are due, d is not
+        assert after(3570) == [2, 2, 2]  # all are: one step takes both epochs
+        assert rows(db, "SELECT * FROM d") == [(1, 2, 1)]
+        db.execute("ALTER MATERIALIZED VIEW d SET (diamond_schedule_policy = 'fastest')")
+        assert after(9) == [2, 2, 2]
+        assert after(1) == [4, 4, 4]  # b is due
+        # A policy is of no use in a diamond that is not tied: each has its own schedule.
+        db.execute("ALTER MATERIALIZED VIEW d SET (diamond_consistency = 'none')")
+        db.execute("ALTER MATERIALIZED VIEW d SET (schedule = 'every epoch')")
+        assert after(10) == [5, 4, 4]  # d waits for c
+        assert rows(db, "SELECT * FROM d") == [(1, 4, 1)]
+        assert after(20) == [6, 6, 6]
+        states = db.sql(
+            "SELECT name, state, schedule, diamond_consistency, staleness"
+            " FROM laminar_system.materialized_views ORDER BY name"
+        ).rows()
+        assert states == [
+            ("b", "scheduled", "10s", "atomic", 0),
+            ("c", "scheduled", "30s", "atomic", 0),
+            ("d", "held", "every epoch", "none", 0),
+        ]
+
+
+def test_reads_and_views_across_schedules(tmp_path: Path, spark: SparkSession) -> None:
+    clock = new_clock()
+    script = (
+        "CREATE TABLE t (x BIGINT); CREATE TABLE u (x BIGINT);"
+        "CREATE MATERIALIZED VIEW base WITH (schedule = 'calculated') AS SELECT x FROM t"
+        " WHERE x > 0;"
+        "CREATE MATERIALIZED VIEW slow WITH (schedule = '60s') AS SELECT SUM(x) AS s FROM base;"
+        "CREATE MATERIALIZED VIEW quick WITH (schedule = '*/25 * * * * Europe/Berlin') AS"
+        " SELECT COUNT(*) AS n FROM u;"
+        "CREATE MATERIALIZED VIEW both AS SELECT s, n FROM slow, quick"
+    )
+    with opened(tmp_path, spark, script, clock) as db:
+
+        def after(seconds: float) -> list[int]:
+            clock.advance(seconds)
+            db.execute("INSERT INTO t VALUES (1); INSERT INTO u VALUES (1)")
+            db.step()
+            return cursors(db, "base", "slow", "quick", "both")
+
+        assert "schedule: calculated (60s)" in [
+            line for (line,) in db.execute("EXPLAIN MATERIALIZED VIEW base").rows()
+        ]
+        assert after(50) == [0, 0, 0, 0]
+        assert after(10) == [2, 2, 0, 0]
+        read = db.sql("SELECT s, n FROM slow, quick")
+        assert (read.epoch, read.rows()) == (0, [(None, 0)])  # the newest epoch that both have
+        assert db.sql("SELECT (SELECT COUNT(*) FROM t), s FROM slow").rows() == [(2, 2)]
+        assert after(0) == [2, 2, 0, 0]
+        assert after(24 * 60) == [4, 4, 4, 4]
+        assert rows(db, "SELECT * FROM both") == [(4, 4)]
+        assert after(60) == [5, 5, 4, 4]
+        # Both at 4: slow stopped there, because quick stands at it.
+        read = db.sql("SELECT s, n FROM slow, quick")
+        assert (read.epoch, read.rows()) == (4, [(4, 4)])
+        assert after(0) == [5, 5, 4, 4]
+        stale = "SELECT name, staleness FROM laminar_system.materialized_views ORDER BY name"
+        assert db.sql(stale).rows() == [("base", 1), ("both", 2), ("quick", 2), ("slow", 1)]
+        db.execute("INSERT INTO t VALUES (1)")
+        found = db.execute("REFRESH MATERIALIZED VIEW both").rows()
+        assert found == [("both", "7", "2")]
+        assert cursors(db, "base", "slow", "quick", "both") == [7, 7, 7, 7]
+        assert rows(db, "SELECT * FROM both") == [(7, 6)]
+        assert db.execute("REFRESH MATERIALIZED VIEW both").rows() == [("both", "7", "0")]
+        assert db.step() is None
+        clock.advance(3600)
+        assert db.step() is None  # due, but there is nothing to take
+    with opened(tmp_path, spark, clock=clock) as db:  # when a view stepped is durable
+        db.execute("INSERT INTO t VALUES (1)")
+        db.step()
+        assert cursors(db, "slow", "quick", "both") == [8, 8, 8]
+        db.execute("INSERT INTO t VALUES (1)")
+        db.step()
+        assert cursors(db, "slow", "quick", "both") == [8, 8, 8]
+        # While slow is behind, what is built over it begins where it is.
+        db.execute("CREATE MATERIALIZED VIEW more AS SELECT s, x FROM slow, t")
+        assert cursors(db, "more") == [8]
+        assert db.sql("SELECT COUNT(*) FROM more").rows() == [(8,)]
+        with pytest.raises(laminar.BadViewOption, match="schedule"):
+            db.execute("ALTER MATERIALIZED VIEW slow SET (schedule = 'sometimes')")
+
+
+def test_windows_of_a_view_that_was_behind(tmp_path: Path, spark: SparkSession) -> None:
+    """Two views of one definition; one is held for a while, and then shows the same."""
+    query = (
+        "SELECT TUMBLE_START(ts, INTERVAL '10' SECOND) AS w, COUNT(*) AS n, SUM(x) AS x FROM s"
+        " GROUP BY TUMBLE(ts, INTERVAL '10' SECOND) EMIT AFTER WATERMARK"
+    )
+    script = (
+        "CREATE SOURCE s (ts TIMESTAMP, x BIGINT, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND);"
+        f"CREATE MATERIALIZED VIEW steady AS {query};"
+        f"CREATE MATERIALIZED VIEW held AS {query};"
+        "CREATE MATERIALIZED VIEW over_it AS SELECT COUNT(*) AS windows FROM held"
+    )
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    with opened(tmp_path, spark, script) as db:
+
+        def at(*seconds: float) -> None:
+            db.insert("s", [(start + timedelta(seconds=each), 1) for each in seconds])
+            db.step()
+
+        at(1, 12)
+        db.execute("PAUSE MATERIALIZED VIEW held")
+        at(16, 27)
+        at(38, 39)
+        assert rows(db, "SELECT * FROM held") == []
+        assert db.sql("SELECT * FROM held").epoch == 1
+        db.execute("RESUME MATERIALIZED VIEW held")
+        assert rows(db, "SELECT * FROM held") == rows(db, "SELECT * FROM steady") != []
+        at(55)
+        assert rows(db, "SELECT * FROM held") == rows(db, "SELECT * FROM steady")
+        shown = rows(db, "SELECT * FROM steady")
+        assert rows(db, "SELECT * FROM over_it") == [(len(shown),)]
+        assert [n for _, n, _ in shown] == [1, 2, 1, 2]
