@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test oracle soak-consistency check bench lock clean preflight
+.PHONY: demo test oracle soak soak-consistency check bench lock clean preflight
 
 demo: $(READY)
 	$(BIN)/laminar demo
@@ -19,6 +19,12 @@ oracle: $(READY)
 # Reads beside epochs of 1 to 10,000 rows, each checked; a read that mixes two versions fails it.
 soak-consistency: $(READY)
 	$(BIN)/python examples/internal_consistency.py --reads 10000
+
+# Kills the process at random times and crashes at every named point: make soak KILLS=200
+KILLS ?= 20
+SEED ?= 1
+soak: $(READY)
+	LAMINAR_KILLS=$(KILLS) LAMINAR_SEED=$(SEED) $(BIN)/python -m pytest tests/crash -v
 
 check: $(READY)
 	$(BIN)/ruff check .

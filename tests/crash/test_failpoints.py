@@ -1,0 +1,77 @@
+"""A crash at any named point: opened again, everything is as the changes say.
+
+`make test` crashes at some points, `make soak` at every one that an epoch, a compaction, a sink, a
+checkpoint and a restore pass.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import laminar
+from laminar.store import files
+
+from .workload import acknowledge, apply, define, verify
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SOME = ("wal.after_sync", "restore.after_commit")
+THOROUGH = int(os.environ.get("LAMINAR_KILLS", "0")) >= 10
+
+
+class Crash(BaseException):
+    """Not an Exception: nothing that tidies up after errors may run."""
+
+
+def crash_at(point: str) -> Callable[[str], None]:
+    def reach(at: str) -> None:
+        if at == point:
+            raise Crash(point)
+
+    return reach
+
+
+def cycle(db: laminar.Database, acks: Path, count: int) -> None:
+    """Pass everything durable once; to go back to a checkpoint just taken changes nothing."""
+    for i in (count, count + 1):
+        apply(db, i)
+        acknowledge(acks)
+        db.step()
+    db.engine.settle()
+    db.restore(db.checkpoint())
+
+
+def test_a_crash_at_any_point(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, out, acks = tmp_path / "state", tmp_path / "out", tmp_path / "acks"
+    seen: list[str] = []
+    with laminar.connect(state, spark=spark) as db:
+        define(db, out)
+        db.execute("SET laminar.checkpoint_interval_ms = 0")
+        count = verify(db, acks, out)
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "failpoint", seen.append)
+            cycle(db, acks, count)
+    assert set(SOME) <= set(seen)
+    for point in dict.fromkeys(seen) if THOROUGH else SOME:
+        db = laminar.connect(state, spark=spark)
+        try:
+            count = verify(db, acks, out)
+            with monkeypatch.context() as patch:
+                patch.setattr(files, "failpoint", crash_at(point))
+                with pytest.raises(Crash):
+                    cycle(db, acks, count)
+        finally:
+            db.close()
+    with laminar.connect(state, spark=spark) as db:
+        assert verify(db, acks, out) >= count
+        assert db.recovery.damaged == ()
