@@ -93,6 +93,7 @@ def go_back(
     names = {each["name"]: each["kind"] for each in defined}
     rebuild = tuple(n for n in changed(manifest.catalog, defined) if names[n] == "view")
     absent = {each["name"] for each in manifest.catalog} - set(names)
+    cuts = manifest.state.get("cuts") or {}
     placed = replace(
         manifest,
         epoch=head + 1,
@@ -104,6 +105,8 @@ def go_back(
         state={
             **{key: value for key, value in manifest.state.items() if key != "report"},
             **state,
+            # Event time stands where it stood, under the new number.
+            "cuts": {**cuts, str(head + 1): cuts.get(str(manifest.epoch), manifest.watermarks)},
             REBUILD: list(rebuild),
             RESTORED: {
                 "checkpoint": found.checkpoint_id,
