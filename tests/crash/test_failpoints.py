@@ -70,6 +70,9 @@ def test_a_crash_at_any_point(
                 patch.setattr(files, "failpoint", crash_at(point))
                 with pytest.raises(Crash):
                     cycle(db, acks, count)
+        except Exception as error:
+            error.add_note(f"at {point}")
+            raise
         finally:
             db.close()
     with laminar.connect(state, spark=spark) as db:

@@ -26,6 +26,7 @@ from laminar.runtime.operators import snapshot
 
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
+    from laminar.runtime.settings import Settings
 
 _LOG = logging.getLogger("laminar.checkpoint")
 _TRIES = 3
@@ -59,6 +60,8 @@ class Checkpoints:
         self._guard = threading.RLock()
         self._last_ms = engine.limits.clock()
         self._coordinator: DagCheckpointCoordinator | None = None
+        self._settings: Settings | None = None  # those that the configuration was read from
+        self._config = DagCheckpointConfig()
         self._with_epoch: dict[int, list[int]] = {}
         """Epoch -> the checkpoints whose barriers it carries."""
         self._saving: dict[int, tuple[int, Future[DagCheckpointMetadata]]] = {}
@@ -70,6 +73,11 @@ class Checkpoints:
     def config(self) -> DagCheckpointConfig:
         """Return what is set."""
         settings = self._engine.settings
+        if self._settings is not settings:
+            self._settings, self._config = settings, self._read(settings)
+        return self._config
+
+    def _read(self, settings: Settings) -> DagCheckpointConfig:
         interval = settings.number("checkpoint_interval_ms") / 1000
         return DagCheckpointConfig(
             interval=interval or None,

@@ -140,6 +140,10 @@ class PushedInlet:
     def took(self, taken: Range) -> None:
         """Note that an epoch has taken a range."""
         with self._lock:
+            if not self._ready or self._ready[-1].end != taken.end:
+                # A replay: what it takes has not come through the bridge, and must not come again.
+                self.restart(taken.end, 0)
+                return
             parts = [part.rows for batch in self._ready for part in batch.parts]
             self._bytes -= sum(part.size for part in parts if isinstance(part, PendingRows))
             self._ready = []
