@@ -1,4 +1,4 @@
-"""Random DAGs, random failures, and a reader: every read is right for one prefix of the input.
+"""Random DAGs, schedules and failures, and a reader: every read is right for one prefix.
 
 The truth is computed here, in Python: each view is a function of bags.
 """
@@ -68,6 +68,16 @@ KINDS: dict[str, tuple[int, str, Callable[..., Bag]]] = {
 }
 
 
+OPTIONS = (
+    "",
+    "",
+    " WITH (diamond_consistency = 'none')",
+    " WITH (schedule = '7s')",
+    " WITH (schedule = '20s', diamond_schedule_policy = 'slowest')",
+    " WITH (schedule = 'calculated', diamond_consistency = 'none')",
+)
+
+
 @dataclass
 class World:
     """A random DAG, and what each relation holds after every epoch."""
@@ -90,7 +100,7 @@ class World:
             inputs = tuple(self.rng.choice(known) for _ in range(arity))
             name = f"v{number}"
             self.reads[name], self.kinds[name] = inputs, kind
-            options = self.rng.choice(["", "", " WITH (diamond_consistency = 'none')"])
+            options = self.rng.choice(OPTIONS)
             made.append(f"CREATE MATERIALIZED VIEW {name}{options} AS {sql.format(*inputs)}")
         return "; ".join(made)
 

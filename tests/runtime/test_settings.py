@@ -53,6 +53,10 @@ def test_options_have_defaults_from_settings() -> None:
         "diamond_schedule_policy": "slowest",
     }
     assert set(found) == set(OPTIONS)
+    loose = Settings().with_value("laminar.diamond_consistency", "NONE")
+    assert resolve({}, loose.text)["diamond_consistency"] == "none"
+    assert resolve({"diamond_consistency": "Atomic"}, loose.text)["diamond_consistency"] == "atomic"
+    assert resolve({"schedule": "1h30m"}, loose.text)["schedule"] == "1h30m"
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,7 @@ def test_every_reason_to_skip_a_member_holds_the_group(
         db.step()
         catches_up()
         faults.views = {"c"}
+        db.insert("a", [(number := number + 1, 10)])
         for _ in range(2):
             with pytest.raises(laminar.OperatorError, match='"c"'):
                 db.step()

@@ -27,7 +27,7 @@ def example() -> ModuleType:
 
 
 def test_no_read_mixes_two_versions(db: laminar.Database, example: ModuleType) -> None:
-    reads, problems = example.check(db, [1, 2, 10, 100, 1000])
+    reads, problems = example.check(db, [1, 10, 1000])
     assert problems == []
     assert reads >= 3
     assert db.sql("SELECT * FROM total").rows() == [(0,)]

@@ -24,6 +24,7 @@ from laminar.runtime.definitions import (
     from_json,
 )
 from laminar.runtime.relations import partial_trace
+from laminar.runtime.standing import Standing
 from laminar.store import ManifestStore, PendingLog
 
 _TRIES = 3
@@ -105,13 +106,25 @@ def read_status(root: Path, now: datetime | None = None) -> DatabaseStatus:
 
 
 def _relations(root: Path, manifest: Manifest) -> list[RelationStatus]:
-    paused = set(manifest.state.get("paused", ()))
     committed = {name: end for name, end in manifest.offsets.items() if isinstance(end, int)}
     pending = PendingLog(root, committed)
     return [
-        _relation(root, each, manifest, pending, "paused" if each.name in paused else "running")
+        _relation(root, each, manifest, pending, _state(each.name, manifest))
         for each in from_json(manifest.catalog)
     ]
+
+
+def _state(name: str, manifest: Manifest) -> str:
+    """Return what a manifest tells of a view; why it is behind, only the running engine knows."""
+    if name in manifest.state.get("paused", ()):
+        return "paused"
+    standing = Standing.from_json(manifest.state)
+    failure = standing.failures.get(name)
+    if failure is not None:
+        return "suspended" if failure.is_suspended else "failing"
+    if name in standing.gated:
+        return "gated"
+    return f"at epoch {standing.behind[name]}" if name in standing.behind else "running"
 
 
 def _relation(

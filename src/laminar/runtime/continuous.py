@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from laminar.errors import LoopFailed
+from laminar.errors import LoopFailed, OperatorError
 from laminar.runtime.inlets import LOOP
 
 _log = logging.getLogger("laminar.loop")
@@ -133,8 +133,9 @@ class Continuous:
                 self._ways.pump()
                 done = self._step()
             except Exception as error:
-                # Some views may have failed in an epoch that is committed for all others.
-                failed = 0 if self._epoch() > before else failed + 1
+                # Views that fail are held, and suspended in the end; the others go on.
+                is_view = isinstance(error, OperatorError)
+                failed = 0 if is_view or self._epoch() > before else failed + 1
                 self.keep(error)
                 if failed >= ATTEMPTS:
                     lost = LoopFailed(str(error), failed)

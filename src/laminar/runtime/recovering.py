@@ -14,7 +14,7 @@ from laminar.checkpoint.fingerprint import changed
 from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests
 from laminar.checkpoint.report import DagRecoveryMetrics, RecoveryWarning
 from laminar.checkpoint.restore import Restored, go_back, load
-from laminar.errors import LaminarError, NotSupported, RecoveryFailed
+from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFailed
 from laminar.runtime.definitions import to_json
 from laminar.store import ManifestStore
 
@@ -100,6 +100,10 @@ def replay(engine: Engine) -> tuple[int, ...]:
             try:
                 engine.require_attached()
                 report = engine.step()
+            except OperatorError as error:
+                report = error.report  # committed for all other views
+                if report is None:
+                    break
             except LaminarError:
                 break
             if report is not None:

@@ -234,8 +234,8 @@ class Watermarks:
             behind: views that stay at older epochs, and so at older watermarks.
         """
         now = self._tracker.watermarks()
-        live = set(behind.values())
-        self.cuts = {at: marks for at, marks in self.cuts.items() if at in live}
+        # A view that is left behind now is at the epoch before: what is kept is of then.
+        self.cuts = {at: self.cuts.get(at, self._kept) for at in set(behind.values())}
         self.cuts[epoch] = now
         self._kept = {
             name: self.cuts.get(behind[name], {}).get(name, self._kept.get(name, mark))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from laminar.delta.program import Program, Recomputed, Strategy
+from laminar.errors import EpochNotFound
 from laminar.mv.retry import Failure
 from laminar.runtime.definitions import ViewDefinition
 from laminar.runtime.explain import reason_of, storage_of
@@ -24,13 +26,16 @@ def _views(engine: Engine, visible: Visible) -> Rows:
     standing = Standing.from_json(visible.manifest.state)
     group_of = {name: each.number for each in groups_of(catalog) for name in each.members}
     states = states_of(engine)
-    committed = {each.epoch: each.committed_at for each in engine.history()}
+    committed = {now: visible.manifest.committed_at}
+    for cursor in standing.live():
+        with suppress(EpochNotFound):
+            committed[cursor] = engine.timeline.get(cursor).committed_at
     for name, program in catalog.programs.items():
         definition = catalog.definitions[name]
         options = definition if isinstance(definition, ViewDefinition) else ViewDefinition(name, "")
         epoch = standing.cursor(name, now)
         state, why = states[name]
-        at = committed.get(epoch)
+        at = committed.get(epoch) or None
         yield (
             name,
             program.strategy.value,
