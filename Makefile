@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test oracle soak-consistency check bench lock clean preflight
+.PHONY: demo test oracle soak-consistency crash check bench lock clean preflight
 
 demo: $(READY)
 	$(BIN)/laminar demo
@@ -19,6 +19,10 @@ oracle: $(READY)
 # Reads beside epochs of 1 to 10,000 rows, each checked; a read that mixes two versions fails it.
 soak-consistency: $(READY)
 	$(BIN)/python examples/internal_consistency.py --reads 10000
+
+# Processes that are killed while they work; each starts a Spark of its own.
+crash: $(READY)
+	LAMINAR_CRASH=1 $(BIN)/python -m pytest tests/session/test_bridge.py -k killed
 
 check: $(READY)
 	$(BIN)/ruff check .
