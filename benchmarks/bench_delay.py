@@ -1,4 +1,4 @@
-"""From `insert` to a view that shows it: the delay at several rates, with epochs in the background."""
+"""From `insert` to a view that shows it: the delay at several rates, epochs in the background."""
 
 from __future__ import annotations
 
