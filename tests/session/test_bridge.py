@@ -225,9 +225,9 @@ def test_batches_do_not_show_in_sessions(db: laminar.Database) -> None:
     """A session that spans many batches is shown once, when a watermark has passed it."""
     db.execute(
         declared("s", total=17, per_poll=3, max_rows=3, watermark=True)
-        + ";CREATE MATERIALIZED VIEW v AS SELECT session_window.start AS a, session_window.end AS b,"
-        " COUNT(*) AS n, SUM(n) AS s FROM s GROUP BY session_window(ts, '5 seconds')"
-        " EMIT AFTER WATERMARK"
+        + ";CREATE MATERIALIZED VIEW v AS SELECT SESSION_START(ts, INTERVAL '5' SECOND) AS a,"
+        " SESSION_END(ts, INTERVAL '5' SECOND) AS b, COUNT(*) AS c, SUM(n) AS t FROM s"
+        " GROUP BY SESSION(ts, INTERVAL '5' SECOND) EMIT AFTER WATERMARK"
     )
     db.drain()
     assert db.metrics().epoch == 6
