@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test oracle soak soak-consistency check bench lock clean preflight
+.PHONY: demo test oracle soak soak-consistency crash check bench lock clean preflight
 
 demo: $(READY)
 	$(BIN)/laminar demo
@@ -25,6 +25,10 @@ KILLS ?= 20
 SEED ?= 1
 soak: $(READY)
 	LAMINAR_KILLS=$(KILLS) LAMINAR_SEED=$(SEED) $(BIN)/python -m pytest tests/crash -v
+
+# Processes that are killed while they work; each starts a Spark of its own.
+crash: $(READY)
+	LAMINAR_CRASH=1 $(BIN)/python -m pytest tests/session/test_bridge.py -k killed
 
 check: $(READY)
 	$(BIN)/ruff check .

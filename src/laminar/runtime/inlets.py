@@ -77,7 +77,8 @@ class Inlets:
 
     def of(self, name: str) -> AnyInlet:
         """Return the inlet of a table; it is opened where the last epoch left it."""
-        definition = self._engine.tables()[name]
+        definition = self._engine.catalog.definitions[name]
+        assert isinstance(definition, TableDefinition)
         source = self._engine.sources.get(name)
         found = self._inlets.get(name)
         if isinstance(found, SourceInlet) and found.source is not source:
