@@ -9,23 +9,20 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from laminar.dag.policies import is_group_due
 from laminar.errors import NoCommonEpoch
 from laminar.mv import MvState
 from laminar.mv.retry import Failure, RetryPolicy
-from laminar.mv.schedule import EVERY_EPOCH, Schedule, effective, parse_schedule
-from laminar.runtime.definitions import ViewDefinition
+from laminar.mv.schedule import Schedule
 from laminar.runtime.groups import Group, groups_of
+from laminar.runtime.skipping import Situation, schedules_of
 from laminar.runtime.standing import Standing
 from laminar.runtime.stepping import Hold, Plan, Skip, plan_steps
 
 if TYPE_CHECKING:
     from laminar.dag import StreamingDag
     from laminar.runtime.engine import Engine
-    from laminar.runtime.report import EpochReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +118,8 @@ class Holding:
         """
         registry = self._engine.catalog.registry
         groups = self.groups()
-        skipped = self._skipped(groups, now_ms, frozenset(forced))
+        situation = Situation(self._engine.catalog, self.standing, frozenset(self._locked), now_ms)
+        skipped = situation.skipped(groups, frozenset(forced))
         for view, reason in (failed or {}).items():
             skipped[view] = Hold(Skip.FAILED, view, reason)
         return plan_steps(
@@ -165,61 +163,9 @@ class Holding:
                     return True
         return view in self.standing.failures
 
-    def _skipped(self, groups: list[Group], now_ms: int, forced: frozenset[str]) -> dict[str, Hold]:
-        found: dict[str, Hold] = {}
-        due = self.schedules()
-        for group in groups:
-            is_forced = bool(forced & set(group.members))
-            for view in group.members:
-                hold = self._own_hold(view, now_ms, is_forced=is_forced)
-                if hold is not None:
-                    found[view] = hold
-            if not is_forced and not found.keys() & set(group.members):
-                found |= self._not_due(group, due, now_ms)
-        return found
-
-    def _own_hold(self, view: str, now_ms: int, *, is_forced: bool) -> Hold | None:
-        """Return why a view must not move, apart from its schedule."""
-        registry = self._engine.catalog.registry
-        if registry.view(view).state is MvState.PAUSED:
-            return Hold(Skip.PAUSED, view)
-        failure = self.standing.failures.get(view)
-        if failure is not None and failure.is_suspended:
-            return Hold(Skip.SUSPENDED, view, f"failed {failure.count} times, {failure.reason}")
-        if view in self._locked:
-            return Hold(Skip.LOCKED, view)
-        for source in registry.get_dependencies(view):
-            if source in self.standing.gated:
-                return Hold(Skip.GATED, source)
-        if failure is not None and not is_forced and now_ms < failure.retry_at_ms:
-            return Hold(Skip.BACKING_OFF, view, failure.reason)
-        return None
-
     def schedules(self) -> dict[str, Schedule]:
         """Return the schedule that counts for every view."""
-        catalog = self._engine.catalog
-        given = {
-            name: parse_schedule(each.schedule if isinstance(each, ViewDefinition) else EVERY_EPOCH)
-            for name, each in catalog.definitions.items()
-            if name in catalog.programs
-        }
-        return effective(given, catalog.registry.topo_order(), catalog.registry.get_dependents)
-
-    def next_due(self, view: str, schedule: Schedule) -> int | None:
-        """Return when a view is due, in milliseconds; None if that is always."""
-        last = self.standing.stepped_ms.get(view)
-        return None if schedule.is_every_epoch or last is None else schedule.next_after(last)
-
-    def _not_due(
-        self, group: Group, schedules: Mapping[str, Schedule], now_ms: int
-    ) -> dict[str, Hold]:
-        times = {view: self.next_due(view, schedules[view]) for view in group.members}
-        waiting = {view: at for view, at in times.items() if at is not None and at > now_ms}
-        if is_group_due(group.policy, (view not in waiting for view in group.members)):
-            return {}
-        last = max(waiting, key=lambda view: waiting[view])
-        when = datetime.fromtimestamp(waiting[last] / 1000, UTC).isoformat(timespec="seconds")
-        return {last: Hold(Skip.NOT_DUE, last, f"due at {when}")}
+        return schedules_of(self._engine.catalog)
 
     # What happened
 
@@ -303,57 +249,10 @@ class Holding:
         self.standing = self.standing.only(catalog.programs, self._engine.tables())
         return {"paused": sorted(self.paused), **self.standing.to_json()}
 
-    # What users say
-
-    def pause(self, name: str) -> None:
-        """Leave a view, its group and all that depend on it at the epoch they have."""
-        engine = self._engine
-        with engine.lock:
-            before = engine.catalog.registry.view(name).state
-            engine.catalog.registry.set_state(name, MvState.PAUSED)
-            try:
-                engine.recommit()
-            except BaseException:
-                engine.catalog.registry.set_state(name, before)
-                raise
-
-    def resume(self, name: str) -> EpochReport | None:
-        """Let a view move again, and bring it to the newest epoch at once.
-
-        If that fails, a paused view stays paused; one that was suspended waits for its retries.
-        """
-        engine = self._engine
-        with engine.lock:
-            registry = engine.catalog.registry
-            was = registry.view(name).state
-            failures = {k: v for k, v in self.standing.failures.items() if k != name}
-            registry.set_state(name, MvState.RUNNING)
-            try:
-                with self.standing_as(replace(self.standing, failures=failures)):
-                    engine.recommit()
-                report = engine.catch_up([name]) if self._can_move(name) else None
-            except Exception:
-                if was is MvState.PAUSED:
-                    registry.set_state(name, was)
-                    failures = {k: v for k, v in self.standing.failures.items() if k != name}
-                    with self.standing_as(replace(self.standing, failures=failures)):
-                        engine.recommit()
-                raise
-            engine.publisher.catch_up()
-            return report
-
-    def _can_move(self, view: str) -> bool:
+    def can_move(self, view: str) -> bool:
         """Whether a view would move if it were asked to."""
         plan = self._asked(view)
         return view in self.since and plan.after[view] > plan.before[view]
-
-    def gate(self, source: str, *, closed: bool) -> None:
-        """Keep the rows of a source from all views, or let them see all that came meanwhile."""
-        engine = self._engine
-        with engine.lock:
-            gated = self.standing.gated | {source} if closed else self.standing.gated - {source}
-            with self.standing_as(replace(self.standing, gated=frozenset(gated))):
-                engine.recommit()
 
     @contextmanager
     def locked(self, views: Collection[str]) -> Iterator[None]:

@@ -18,6 +18,7 @@ from laminar.runtime.defining import create_table, create_view, drop
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.inlet_options import for_connector, parse
 from laminar.runtime.keys import refuse_unfit_keys
+from laminar.runtime.pausing import gate, pause, resume
 from laminar.runtime.places import ABOUT_A_STATEMENT, placed
 from laminar.runtime.publishing import SinkDefinition, define_sink, drop_sink
 from laminar.runtime.recovering import restore
@@ -228,19 +229,17 @@ class Statements:
         )
 
     def _pause(self, statement: s.Pause) -> None:
-        holding = self._engine.holding
         if statement.is_view:
-            holding.pause(self._view(statement.name))
+            pause(self._engine, self._view(statement.name))
         else:
-            holding.gate(self._table(statement.name), closed=True)
+            gate(self._engine, self._table(statement.name), closed=True)
 
     def _resume(self, statement: s.Resume) -> None:
-        holding = self._engine.holding
         if statement.is_view:
             name = self._view(statement.name)
-            self._told(lambda: holding.resume(name))
+            self._told(lambda: resume(self._engine, name))
         else:
-            holding.gate(self._table(statement.name), closed=False)
+            gate(self._engine, self._table(statement.name), closed=False)
 
     def _table(self, name: str) -> str:
         catalog = self._engine.catalog
