@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from laminar.errors import LoopFailed, SourceReadFailed
+from laminar.errors import LoopFailed, OperatorError, SourceReadFailed
 from laminar.runtime.continuous import ATTEMPTS, Continuous
 
 
@@ -117,6 +117,28 @@ def test_views_that_fail_in_a_committed_epoch_do_not_stop_the_loop(
     assert done.wait(10)
     assert loop.status.running
     loop.halt()
+
+
+def test_a_view_that_keeps_failing_is_told_of_once_and_stops_nobody() -> None:
+    turns = 0
+    done = threading.Event()
+
+    def step() -> int:
+        nonlocal turns
+        turns += 1
+        if turns > 3 * ATTEMPTS:
+            done.set()
+            return 0
+        raise OperatorError("v", ValueError("bad price"))
+
+    loop = loop_of(step)
+    loop.start()
+    assert done.wait(10)
+    assert loop.status.running
+    with pytest.raises(OperatorError):
+        loop.report()
+    loop.stop()  # and not: once more
+    assert loop.status.failures == 3 * ATTEMPTS
 
 
 def test_a_source_that_cannot_be_read_is_reported_while_others_go_on() -> None:

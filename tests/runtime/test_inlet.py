@@ -180,6 +180,18 @@ def test_a_failed_epoch_gives_its_rows_back(tmp_path: Path) -> None:
     assert bench.rows == list(range(30))
 
 
+def test_a_source_that_drops_for_ever_can_be_stopped(tmp_path: Path) -> None:
+    source = Numbers(total=10**9)
+    bench = Bench(tmp_path, source, options(strategy=DropNewest()))
+    bench.running = True
+    bench.inlet.pump()  # it never ends by itself: there is always room to drop
+    bench.inlet.restart(None, 0)
+    bench.running = False
+    assert bench.inlet.consumed is None
+    assert bench.step() == list(range(10))
+    assert bench.inlet.consumed == 10
+
+
 def test_polling_stops_when_the_bridge_is_full_and_resumes_by_itself(tmp_path: Path) -> None:
     source = Numbers(total=1000)
     bench = Bench(tmp_path, source, options())
@@ -320,7 +332,10 @@ def test_pushed_rows_are_taken_together_or_by_the_policy(tmp_path: Path) -> None
     assert inlet.cut(1, whole=True) == Range("s", 0, 3)
     inlet.took(Range("s", 0, 3))
     assert inlet.cut(2, whole=True) is None
-    again = pushed(tmp_path, at=2)
+    assert inlet.consumed == 3
+    again = pushed(tmp_path, at=1)
+    assert not again.took(Range("s", 1, 2))  # as in a replay, which no cut came before
+    again.restart(2, 2)
     assert again.cut(2, whole=True) == Range("s", 2, 3)
 
 

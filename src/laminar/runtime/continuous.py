@@ -79,6 +79,7 @@ class Continuous:
         self._stopping = threading.Event()
         self._kept: Exception | None = None
         self._seen: Exception | None = None
+        self._told = ""
         self._epochs = self._failures = 0
 
     @property
@@ -94,7 +95,7 @@ class Continuous:
         if self._ways.running:
             return
         self._stopping.clear()
-        self._seen = None
+        self._seen, self._told = None, ""
         self._ways.running = True
         self._thread = threading.Thread(target=self._run, name=LOOP, daemon=True)
         self._thread.start()
@@ -120,8 +121,11 @@ class Continuous:
             raise kept
 
     def keep(self, error: Exception) -> None:
-        """Remember an error until somebody asks."""
+        """Remember an error until somebody asks; the same one is told once."""
         self._failures += 1
+        if self._told == str(error):
+            return
+        self._told = str(error)
         self._kept = error
         _log.warning("the background loop met an error", extra={"error": str(error)})
 
@@ -133,9 +137,10 @@ class Continuous:
                 self._ways.pump()
                 done = self._step()
             except Exception as error:
-                # Views that fail are held, and suspended in the end; the others go on.
-                is_view = isinstance(error, OperatorError)
-                failed = 0 if is_view or self._epoch() > before else failed + 1
+                # A view that fails stays behind and is tried again in its own time; all others go
+                # on, so that is no failure of the loop.
+                is_view = isinstance(error, OperatorError) or self._epoch() > before
+                failed = 0 if is_view else failed + 1
                 self.keep(error)
                 if failed >= ATTEMPTS:
                     lost = LoopFailed(str(error), failed)

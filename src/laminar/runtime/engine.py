@@ -181,6 +181,7 @@ class Engine:
     def reload(self, manifest: Manifest) -> None:
         """Go on from another manifest, such as one that a checkpoint was restored to."""
         self.forget_executor()
+        self.retention.forget()
         self.publisher.forget()
         self.timeline.adopt(manifest)
         given = {name: self.sources[name] for name in self.sources if self._is_object(name)}
@@ -208,6 +209,7 @@ class Engine:
         for name in [each for each in self.sources if each not in known]:
             del self.sources[name]
         self.plan_storage()
+        self.retention.follow()
         self.show(Visible(self.manifest, self.catalog))
         self.changelog.notify()
 

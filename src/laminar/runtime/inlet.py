@@ -110,6 +110,7 @@ class SourceInlet:
         self._past = BridgeCounters()
         self._failures = 0
         self._is_ahead = False
+        self._is_settling = False
         self._open(position, epoch)
 
     def _open(self, position: Any, epoch: int) -> None:
@@ -129,6 +130,8 @@ class SourceInlet:
         self.bridge.go_on_from(position)
         self._consumer = BridgeConsumer(self.bridge, self.options.policy)
         self._position = position
+        self.consumed = position
+        """Where the last range ended that an epoch took."""
         self._way: deque[Step | SpillFile] = deque(spill.way_from(position) if spill else ())
         self.latest: int | None = None
         """The largest event time that was read."""
@@ -169,7 +172,7 @@ class SourceInlet:
     def _keep_polling(self) -> None:
         try:
             found = True
-            while found and self._site.is_running():
+            while found and self._site.is_running() and not self._is_settling:
                 with self._polling:
                     found = self._poll()
                 if self._form(flush=False):
@@ -353,6 +356,7 @@ class SourceInlet:
             if ready is None or ready.range != taken:
                 return None
             self._prepared = None
+            self.consumed = taken.end
             self._number = epoch + 1
             self._uncommitted.append(ready)
         segment = ready.taken.segment
@@ -391,7 +395,9 @@ class SourceInlet:
     def _settle(self) -> None:
         future, self._future = self._future, None
         if future is not None:
+            self._is_settling = True  # a source that drops would be polled for ever
             future.exception()  # waits; what went wrong is met again, or mended
+            self._is_settling = False
 
     def _drop_prepared(self) -> None:
         """Remove files that no epoch will name."""

@@ -137,10 +137,8 @@ class Inlets:
         done = inlet.take(taken, epoch) if isinstance(inlet, SourceInlet) else None
         if done is None:
             done = self._engine.ingest.read(taken, inlet.definition, epoch, now_ms)
-            if isinstance(inlet, SourceInlet):
+            if isinstance(inlet, SourceInlet) or not inlet.took(taken):
                 inlet.restart(taken.end, epoch)
-        if isinstance(inlet, PushedInlet):
-            inlet.took(taken)
         return done
 
     def ahead(self) -> None:
@@ -160,8 +158,13 @@ class Inlets:
         self.wake()
 
     def back(self) -> None:
-        """Go back to the committed positions, after an epoch that failed."""
-        self.again(self._inlets)
+        """Go back to the committed positions, after an epoch that failed.
+
+        What it did not take from stays as it is, with all that was read ahead.
+        """
+        offsets = self._engine.manifest.offsets
+        inlets = tuple(self._inlets.items())
+        self.again([name for name, each in inlets if each.consumed != offsets.get(name)])
 
     def again(self, names: Iterable[str]) -> None:
         """Let some sources be read again from their committed positions."""
@@ -202,10 +205,11 @@ class Inlets:
 
     def pump(self) -> None:
         """Let all sources be polled that have room."""
-        for name in self._read():
-            inlet = self.of(name)
-            if isinstance(inlet, SourceInlet):
-                inlet.pump()
+        with self._engine.lock:  # nobody goes back to another epoch meanwhile
+            for name in self._read():
+                inlet = self.of(name)
+                if isinstance(inlet, SourceInlet):
+                    inlet.pump()
 
     @property
     def signals(self) -> int:

@@ -137,17 +137,21 @@ class PushedInlet:
                 return None
             return Range(self.definition.name, self._position, self._ready[-1].end)
 
-    def took(self, taken: Range) -> None:
-        """Note that an epoch has taken a range."""
+    @property
+    def consumed(self) -> int | None:
+        """Where the last range ended that an epoch took; None if it took none."""
+        return self._position or None
+
+    def took(self, taken: Range) -> bool:
+        """Note that an epoch has taken a range; False if it is not the one that `cut` returned."""
         with self._lock:
             if not self._ready or self._ready[-1].end != taken.end:
-                # A replay: what it takes has not come through the bridge, and must not come again.
-                self.restart(taken.end, 0)
-                return
+                return False
             parts = [part.rows for batch in self._ready for part in batch.parts]
             self._bytes -= sum(part.size for part in parts if isinstance(part, PendingRows))
             self._ready = []
             self._position = taken.end
+            return True
 
     @property
     def deadline(self) -> float | None:

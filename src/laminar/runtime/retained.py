@@ -109,6 +109,10 @@ class Retention:
             if name in before and not before[name].covers(wanted)
         ]
 
+    def forget(self) -> None:
+        """Compare with nothing: other definitions come, with the rows that were kept for them."""
+        self._kept, self._found = {}, None
+
     def refuse_reading(self, name: str) -> None:
         """Raise if a source cannot be read as it is."""
         if name in self._kept:
