@@ -86,6 +86,8 @@ def test_a_damaged_epoch_is_replayed_from_the_one_before(
     assert [each.epoch for each in EpochLog(tmp_path).open_after(2)] == [3]
     assert found.set_aside is not None
     assert manifest_path(Path(found.set_aside), 3).exists()
+    # Its other files go along, before they are swept as nobody's.
+    assert file_of(Path(found.set_aside), made[2], "v").exists()
     assert "epoch 2" in found.told()
 
 

@@ -175,10 +175,10 @@ def test_damage_is_reported_and_keeps_everything_else(tmp_path: Path) -> None:
     storage.save(draft(1, first), first, CONFIG)
     storage.save(draft(2, second), second, CONFIG)
     before = all_files(storage.folder / "links")
-    flip(storage.folder / f"{1:012d}" / "metadata.json")
+    flip(storage.folder / f"{2:012d}" / "metadata.json")
     with pytest.raises(laminar.CheckpointCorrupt, match="LMR-6012"):
-        storage.read(1)
-    assert [each.checkpoint_id for each in storage.complete()] == [2]
+        storage.read(2)
+    assert [each.checkpoint_id for each in storage.complete()] == [1]
     storage.sweep()
     assert all_files(storage.folder / "links") == before
     # A segment that is damaged by now is not taken for a good one.
