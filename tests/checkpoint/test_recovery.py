@@ -6,21 +6,28 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 import laminar
+from laminar import RecoveryConfig, RecoveryMode
 from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagRecoveryManager
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery import Recovered
+from laminar.checkpoint.restore import finish, numbers
 from laminar.model.trace import Manifest
-from laminar.store import EpochLog, ManifestStore, files
+from laminar.runtime.recovering import recover as open_at
+from laminar.store import EpochLog, ManifestStore, PendingLog, files
 
 from .stored import CATALOG, build, flip
 
 
 def checkpoint(root: Path, manifest: Manifest, *, copies: bool = False) -> DagCheckpointMetadata:
     storage = CheckpointStorage(root)
-    draft = DagCheckpointMetadata(storage.next_id(), 0.0, 2, manifest.offsets, manifest.epoch)
+    offsets = manifest.offsets
+    draft = DagCheckpointMetadata(
+        storage.next_id(), 0.0, 2, offsets, manifest.epoch, pushed={"t": offsets["t"]}
+    )
     return storage.save(draft, manifest, DagCheckpointConfig(copies=copies))
 
 
@@ -223,3 +230,31 @@ def test_newer_definitions_are_kept_and_only_changed_views_rebuilt(tmp_path: Pat
     assert [each["name"] for each in placed.catalog] == ["t", "v", "w", "x"]
     assert set(placed.traces) == {"t", "v"}
     assert placed.state["sinks"] == ["k"]
+
+
+def test_whoever_accepts_the_loss_names_a_checkpoint(tmp_path: Path) -> None:
+    made = build(tmp_path, 2, log=False)
+    saved = checkpoint(tmp_path, made[1])
+    last = build(tmp_path, 3, since=3, log=False)[-1]
+    file_of(tmp_path, last, "t").unlink()
+    flip(manifest_path(tmp_path, 1))
+    with pytest.raises(laminar.RecoveryFailed):
+        open_at(tmp_path, None)
+    with pytest.raises(laminar.NoCheckpointFound):
+        open_at(tmp_path, RecoveryConfig(RecoveryMode.Specific(7)))
+    found = open_at(tmp_path, RecoveryConfig(RecoveryMode.Specific(saved.checkpoint_id)))
+    assert (found.metrics.checkpoint_id, found.metrics.epoch) == (saved.checkpoint_id, 4)
+    placed = newest(tmp_path)
+    assert (placed.epoch, placed.traces, placed.offsets) == (4, made[1].traces, {"t": 2})
+    # The row of epoch 3 is not pushed again: it came after the checkpoint, and is set aside.
+    assert found.metrics.set_aside is not None
+    pending = PendingLog(tmp_path, numbers(placed))
+    finish(placed, pending, EpochLog(tmp_path))
+    assert pending.after("t", 2) == []
+    assert len(PendingLog(Path(found.metrics.set_aside)).after("t", 2)) == 1
+    assert pending.append("t", pa.table({"n": [9]})) == 4
+    # Opened once more after a crash, what was pushed since stays.
+    again = PendingLog(tmp_path, numbers(placed))
+    finish(placed, again, EpochLog(tmp_path))
+    assert [batch.seq for batch in again.after("t", 2)] == [4]
+    assert recover(tmp_path).metrics.damaged == ()
