@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +286,32 @@ def test_a_source_that_is_too_far_ahead_is_not_polled(tmp_path: Path) -> None:
     bench.gated = False
     assert bench.step() == list(range(10, 20))
     assert not bench.inlet.bridge.is_paused
+
+
+class SparkIngest(ListIngest):
+    """Reads ranges as Spark does: straight into segments, numbered at once."""
+
+    numbers: list[int]
+
+    def load(self, taken: Range, definition: Any, number: int, *_: Any) -> Any:
+        self.numbers = [*getattr(self, "numbers", []), number]
+        table = super().load(taken)
+        return self.write(definition, number, table, self.marks(definition, table, 0))
+
+
+def test_ranges_that_spark_reads_come_one_at_a_time(tmp_path: Path) -> None:
+    """Their rows are numbered when they are read, so no other may be taken in between."""
+    bench = Bench(tmp_path, Numbers(total=40), options())
+    ingest = SparkIngest()
+    bench.ingest = ingest
+    bench.inlet._site = replace(bench.inlet._site, ingest=ingest)  # type: ignore[arg-type]
+    bench.poll()
+    assert list(ingest.written.values()) == [list(range(10))]
+    for _ in range(4):
+        bench.poll()
+        bench.step(whole=False)
+    assert bench.rows == list(range(40))
+    assert ingest.numbers == sorted(set(ingest.numbers))
 
 
 def test_a_watermark_that_was_said_ends_what_an_epoch_takes(tmp_path: Path) -> None:
