@@ -241,6 +241,35 @@ def test_what_is_dropped_is_counted_and_never_inside_a_range(tmp_path: Path) -> 
     assert kept[-30:] == list(range(200, 230))
 
 
+def test_a_step_that_takes_all_stops_at_what_was_dropped(tmp_path: Path) -> None:
+    source = Numbers(total=60)
+    bench = Bench(tmp_path, source, options(strategy=DropNewest()))
+    bench.poll()
+    kept = bench.inlet.counters.sent
+    assert bench.step(whole=False) == list(range(10))
+    assert bench.step(whole=False) == list(range(10, 20))
+    source.total = 70
+    bench.now = 1.0
+    bench.poll()  # the newest rows fit again, behind a gap
+    bench.running = False
+    assert bench.step() == list(range(20, kept))
+    assert bench.step() == list(range(60, 70))
+
+
+def test_what_did_not_fit_is_not_read_twice(tmp_path: Path) -> None:
+    source = Numbers(total=80, poll=20)
+    bench = Bench(tmp_path, source, options(policy=BatchPolicy(max_rows=100)))
+    bench.poll()  # 20 are in, 20 more are read and do not fit
+    assert source.polled == 2
+    assert bench.inlet.counters.sent == 20
+    bench.now = 1.0
+    bench.step(whole=False)
+    bench.poll()
+    bench.now = 2.0
+    assert bench.step(whole=False) == list(range(20, 40))
+    assert source.polled == 3
+
+
 def test_spilled_rows_come_in_order_and_survive_a_crash(tmp_path: Path) -> None:
     source = Numbers(total=500)
     given = options(strategy=SpillToDisk())
