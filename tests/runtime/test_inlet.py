@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +241,35 @@ def test_what_is_dropped_is_counted_and_never_inside_a_range(tmp_path: Path) -> 
     assert kept[-30:] == list(range(200, 230))
 
 
+def test_a_step_that_takes_all_stops_at_what_was_dropped(tmp_path: Path) -> None:
+    source = Numbers(total=60)
+    bench = Bench(tmp_path, source, options(strategy=DropNewest()))
+    bench.poll()
+    kept = bench.inlet.counters.sent
+    assert bench.step(whole=False) == list(range(10))
+    assert bench.step(whole=False) == list(range(10, 20))
+    source.total = 70
+    bench.now = 1.0
+    bench.poll()  # the newest rows fit again, behind a gap
+    bench.running = False
+    assert bench.step() == list(range(20, kept))
+    assert bench.step() == list(range(60, 70))
+
+
+def test_what_did_not_fit_is_not_read_twice(tmp_path: Path) -> None:
+    source = Numbers(total=80, poll=20)
+    bench = Bench(tmp_path, source, options(policy=BatchPolicy(max_rows=100)))
+    bench.poll()  # 20 are in, 20 more are read and do not fit
+    assert source.polled == 2
+    assert bench.inlet.counters.sent == 20
+    bench.now = 1.0
+    bench.step(whole=False)
+    bench.poll()
+    bench.now = 2.0
+    assert bench.step(whole=False) == list(range(20, 40))
+    assert source.polled == 3
+
+
 def test_spilled_rows_come_in_order_and_survive_a_crash(tmp_path: Path) -> None:
     source = Numbers(total=500)
     given = options(strategy=SpillToDisk())
@@ -286,6 +315,32 @@ def test_a_source_that_is_too_far_ahead_is_not_polled(tmp_path: Path) -> None:
     bench.gated = False
     assert bench.step() == list(range(10, 20))
     assert not bench.inlet.bridge.is_paused
+
+
+class SparkIngest(ListIngest):
+    """Reads ranges as Spark does: straight into segments, numbered at once."""
+
+    numbers: list[int]
+
+    def load(self, taken: Range, definition: Any, number: int, *_: Any) -> Any:
+        self.numbers = [*getattr(self, "numbers", []), number]
+        table = super().load(taken)
+        return self.write(definition, number, table, self.marks(definition, table, 0))
+
+
+def test_ranges_that_spark_reads_come_one_at_a_time(tmp_path: Path) -> None:
+    """Their rows are numbered when they are read, so no other may be taken in between."""
+    bench = Bench(tmp_path, Numbers(total=40), options())
+    ingest = SparkIngest()
+    bench.ingest = ingest
+    bench.inlet._site = replace(bench.inlet._site, ingest=ingest)  # type: ignore[arg-type]
+    bench.poll()
+    assert list(ingest.written.values()) == [list(range(10))]
+    for _ in range(4):
+        bench.poll()
+        bench.step(whole=False)
+    assert bench.rows == list(range(40))
+    assert ingest.numbers == sorted(set(ingest.numbers))
 
 
 def test_a_watermark_that_was_said_ends_what_an_epoch_takes(tmp_path: Path) -> None:

@@ -82,8 +82,7 @@ def _tested(
         case Join():
             for each in node.inputs:
                 own = [p.sql for p in node.predicates if p.reads and p.reads <= {*each.columns}]
-                is_near = isinstance(each, Scan | Filter)
-                yield from _tested(each, tuple(own) if is_near else (), types)
+                yield from _tested(each, tuple(own), types)
         case _:
             for each in children(node):
                 yield from _tested(each, (), types)

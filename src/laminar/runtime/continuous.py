@@ -159,7 +159,10 @@ class Continuous:
         self._ways.running = False
 
     def _note_sources(self) -> None:
-        for error in self._ways.errors().values():
+        failing = self._ways.errors()
+        if not failing and self._seen is not None:
+            self._seen, self._told = None, ""  # mended; the next time it is news again
+        for error in failing.values():
             if error is not self._seen:
                 self._seen = error
                 self.keep(error)
