@@ -4,7 +4,7 @@ import pytest
 
 from laminar.errors import NotSupported
 from laminar.sql import Watermark
-from laminar.sql.asof import has_asof, rewrite_asof
+from laminar.sql.asof import has_asof, rewrite_asof, spell_out
 from laminar.sql.intervals import micros
 from laminar.sql.watermarks import delay_of
 
@@ -51,3 +51,24 @@ def test_asof_is_a_join_that_spark_can_check() -> None:
     ):
         with pytest.raises(NotSupported):
             rewrite_asof(wrong)
+
+
+def test_asof_is_spelled_out_for_a_query() -> None:
+    query = "SELECT * FROM a ASOF JOIN u.b AS q MATCH_CONDITION (a.ts >= q.ts) ON a.k = q.k WHERE x"
+    assert spell_out(query) == (
+        "SELECT * FROM a JOIN LATERAL (SELECT __m.* FROM (SELECT MAX_BY(__g, __t) AS __m FROM"
+        " (SELECT q.ts AS __t, MAX(STRUCT(q.*)) AS __g FROM u.b AS q WHERE (a.ts >= q.ts)"
+        " AND (a.k = q.k) GROUP BY q.ts))) AS q WHERE x"
+    )
+    two = (
+        "SELECT 1 FROM a ASOF JOIN b MATCH_CONDITION (b.t > a.t) ON a.k = LEFT(b.k, 1)"
+        " ASOF JOIN (SELECT * FROM c ASOF JOIN d MATCH_CONDITION (c.t < d.t) ON c.k = d.k) e"
+        " MATCH_CONDITION (a.t <= e.t) ON (a.k, 1) = (e.k, 1)"
+    )
+    made = spell_out(two)
+    assert not has_asof(made)
+    assert made.count("MIN_BY(__g, __t)") == 3
+    assert "AND (a.k = LEFT(b.k, 1)) GROUP BY b.t" in made
+    for wrong in ("a.ts = b.ts", "a.ts >= a.ts"):
+        with pytest.raises(NotSupported):
+            spell_out(f"SELECT * FROM a ASOF JOIN b MATCH_CONDITION ({wrong}) ON a.k = b.k")

@@ -9,7 +9,7 @@ aggregates without accumulators, window functions by partition, outer joins by j
 
 from __future__ import annotations
 
-from laminar.delta.asof import nearest
+from laminar.delta.asof import at_moments, moments, nearest
 from laminar.delta.change import Change, Version, bag, columns, consolidate, quote, table
 from laminar.delta.program import Regrouped
 from laminar.delta.render import Everything
@@ -20,8 +20,20 @@ from laminar.plan.nodes import Aggregate, KeyedJoin, Node, Window
 _Keyed = tuple[Node, tuple[str, ...], Change]
 
 
-def regroup(relation: Regrouped, given: list[Change], *, existed: bool) -> str:
-    """Δ of the relation."""
+def regroup(
+    relation: Regrouped, given: list[Change], *, existed: bool, touched: str | None = None
+) -> str:
+    """Δ of the relation.
+
+    Args:
+        relation: what is computed anew.
+        given: the changes of its inputs.
+        existed: whether it had rows before.
+        touched: for an ASOF JOIN, the name of its touched moments, if they are there already.
+    """
+    if isinstance(relation.node, KeyedJoin) and relation.node.kind == "ASOF" and existed:
+        left, right = given
+        return _moved(relation, relation.node, left, right, touched)
     sides = _sides(relation, given)
     keys = _touched_keys(sides)
     own = relation.shape
@@ -33,6 +45,27 @@ def regroup(relation: Regrouped, given: list[Change], *, existed: bool) -> str:
         if keys is not None:
             old += f" LEFT SEMI JOIN ({keys}) k ON {_own_key(relation)}"
         parts.append(old)
+    return consolidate("\nUNION ALL\n".join(parts), own.columns)
+
+
+def _moved(
+    relation: Regrouped, node: KeyedJoin, left: Change, right: Change, known: str | None
+) -> str:
+    """Δ of an ASOF JOIN: its groups are moments of a key, not whole keys."""
+    own = relation.shape
+    touched = moments(node, left, right) if known is None else f"SELECT * FROM {known}"
+    test = " AND ".join(f"t.{key} <=> k.k{place}" for place, key in enumerate(node.left_keys))
+    assert node.match is not None
+    parts = [
+        f"SELECT {columns(own.columns, 't.')}, -t.{WEIGHT} AS {WEIGHT} "
+        f"FROM {table(own.name, Version.BEFORE)} t LEFT SEMI JOIN ({touched}) k "
+        f"ON {test} AND t.{node.match[0]} <=> k.t"
+    ]
+    if left.after is not None:
+        ours, theirs = at_moments(node, left, right, touched)
+        theirs = theirs or _restricted((node.right, node.right_keys, right), None)
+        made = f"SELECT {_typed(relation)} FROM ({nearest(node, ours, theirs)})"
+        parts.append(f"SELECT {columns(own.columns)}, 1L AS {WEIGHT} FROM ({made})")
     return consolidate("\nUNION ALL\n".join(parts), own.columns)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from laminar.delta.asof import moments
 from laminar.delta.block import block_of
 from laminar.delta.change import Change, Version, consolidate, table
 from laminar.delta.full import recompute
@@ -82,9 +83,7 @@ class Maintainer:
                 given = [self._change(each) for each in children(relation.node)]
                 if not is_touched(relation, given, first=name in self._faces.first):
                     return 0
-                return self._store_rows(
-                    name, regroup(relation, given, existed=self._had(name)), relation
-                )
+                return self._regrouped(relation, given)
             case Limited():
                 found = self._change(relation.node.input)
                 if found.delta is None:
@@ -102,6 +101,21 @@ class Maintainer:
             case Applied():
                 frame = apply(relation, self._faces, self._faces.session, self._epoch)
                 return self.append(name, frame, relation)
+
+    def _regrouped(self, relation: Regrouped, given: list[Change]) -> int:
+        name, node = relation.shape.name, relation.node
+        existed = self._had(name)
+        if not isinstance(node, KeyedJoin) or node.kind != "ASOF" or given[-1].delta is None:
+            return self._store_rows(name, regroup(relation, given, existed=existed), relation)
+        # The statement asks for the touched moments several times, and finding them is work.
+        found = self._faces.run(moments(node, *given), relation.reads).persist()
+        try:
+            face = table(name, "moments")
+            found.createOrReplaceTempView(face)
+            sql = regroup(relation, given, existed=existed, touched=face)
+            return self._store_rows(name, sql, relation)
+        finally:
+            found.unpersist()
 
     def _is_touched(self, relation: Maintained) -> bool:
         if relation.shape.name in self._faces.first:

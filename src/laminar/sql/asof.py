@@ -111,10 +111,12 @@ def _spelled_out(cursor: Cursor, place: int) -> str:
 def _right_time(cursor: Cursor, opening: int, closing: int, alias: str) -> tuple[str, str]:
     """Return the time of the joined rows, and the aggregate that finds the nearest of them."""
     for at in range(opening + 1, closing):
-        sign = cursor.tokens[at].text
+        sign, then = cursor.tokens[at].text, at + 1
+        if sign == ">" and cursor.tokens[then].is_symbol("="):
+            sign, then = ">=", then + 1  # one that may close a type is a token of its own
         if sign in _NEAREST:
-            left, right = cursor.slice(opening + 1, at), cursor.slice(at + 1, closing)
-            if _mentions(cursor, at + 1, closing, alias):
+            left, right = cursor.slice(opening + 1, at), cursor.slice(then, closing)
+            if _mentions(cursor, then, closing, alias):
                 return right, _NEAREST[sign]
             if _mentions(cursor, opening + 1, at, alias):
                 return left, _NEAREST[_FLIPPED[sign]]
@@ -155,7 +157,7 @@ def _find(cursor: Cursor, place: int, word: str) -> int:
         if depth == 0 and token.is_word(word):
             return at
         depth += (token.upper == "(") - (token.upper == ")")
-        if depth < 0 or token.is_word("WHERE", "GROUP", "JOIN"):
+        if depth < 0 or (depth == 0 and token.is_word("WHERE", "GROUP", "JOIN")):
             break
     _refuse(cursor, place - 2, word)
 
