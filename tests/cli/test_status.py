@@ -13,10 +13,11 @@ import pytest
 from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckpointMetadata
 from laminar.cli import main
 from laminar.cli.checkpoints import read_checkpoints
-from laminar.cli.status import find_state, read_status
+from laminar.cli.status import find_state
 from laminar.errors import DatabaseNotFound, ManifestCorrupt, SegmentMissing
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
 from laminar.runtime.definitions import Definition, TableDefinition, ViewDefinition, to_json
+from laminar.runtime.status import read_status
 from laminar.store import ManifestStore, PendingLog, parquet
 
 

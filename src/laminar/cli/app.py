@@ -134,7 +134,8 @@ def explain(
 def status(state: State = None, as_json: Json = False) -> None:
     """Show what a database holds, without starting Spark."""
     form = _format(as_json=as_json)
-    from laminar.cli.status import find_state, read_status, show_status
+    from laminar.cli.status import find_state, show_status
+    from laminar.runtime.status import read_status
 
     found = read_status(find_state(state))
     if form is Format.JSON:
