@@ -160,6 +160,35 @@ def checkpoints(state: State = None, as_json: Json = False) -> None:
 
 
 @app.command()
+def console(
+    state: State = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free port.")
+    ] = 8410,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; there is no password.")
+    ] = "127.0.0.1",
+    browser: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help="Open a browser; by default if there is a desktop."),
+    ] = None,
+) -> None:
+    """Show a database in the browser, beside whoever writes it, without starting Spark."""
+    from laminar.cli.status import find_state
+    from laminar.console.server import serve
+
+    printer, to_stderr = Printer(), Printer(out=sys.stderr)
+    serve(
+        find_state(state),
+        host,
+        port,
+        browser=browser,
+        say=printer.line,
+        warn=lambda text: to_stderr.line(f"warning: {text}"),
+    )
+
+
+@app.command()
 def init(
     name: Annotated[Path, typer.Argument(help="The folder to create.", file_okay=False)],
 ) -> None:
