@@ -17,6 +17,7 @@ PAGE = (STATIC / "index.html").read_text(encoding="utf-8")
 SCRIPT = (STATIC / "console.js").read_text(encoding="utf-8")
 STYLE = (STATIC / "console.css").read_text(encoding="utf-8")
 
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     return Client(create_app(Folder(make_state(tmp_path_factory.mktemp("page") / "db"))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from laminar.dag import StreamingDag
@@ -17,11 +18,12 @@ from laminar.runtime.definitions import (
     ViewDefinition,
     from_json,
 )
+from laminar.runtime.groups import groups_of
 from laminar.sql import relations_of
 from laminar.sql.asof import rewrite_asof
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Graph:
     """Definitions by name, and how they hang together."""
 
@@ -31,8 +33,11 @@ class Graph:
     dag: StreamingDag
     sinks: tuple[Mapping[str, Any], ...]
     waves: Mapping[str, int]
-    groups: Mapping[str, int]
-    """View -> the number of its group, if others are in it; counted from 1."""
+
+    @cached_property
+    def groups(self) -> Mapping[str, int | None]:
+        """View -> the number of its group; None if nobody else is in it."""
+        return {name: each.number for each in groups_of(self) for name in each.members}
 
     @classmethod
     def of(cls, manifest: Manifest) -> Graph:
@@ -42,14 +47,8 @@ class Graph:
         dag = _dag(definitions, outlines)
         name = {node.id: node.name for node in dag.nodes.values()}
         waves = {name[node]: at for at, wave in enumerate(dag.waves()) for node in wave}
-        several = (each for each in dag.consistency_groups() if not each.is_singleton())
-        groups = {
-            name[node]: number
-            for number, group in enumerate(several, start=1)
-            for node in group.members
-        }
         sinks = tuple(manifest.state.get("sinks", ()))
-        return cls(definitions, outlines, dag, sinks, waves, groups)
+        return cls(definitions, outlines, dag, sinks, waves)
 
     def reads(self, name: str) -> list[str]:
         """Return what a relation reads itself."""
