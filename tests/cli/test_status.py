@@ -18,8 +18,9 @@ from laminar.cli.checkpoints import read_checkpoints
 from laminar.cli.status import find_state
 from laminar.errors import DatabaseNotFound, ManifestCorrupt, SegmentMissing
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
+from laminar.runtime import status as module
 from laminar.runtime.definitions import Definition, TableDefinition, ViewDefinition, to_json
-from laminar.runtime.status import read_status
+from laminar.runtime.status import StatusReader, read_status
 from laminar.store import ManifestStore, PendingLog, parquet
 
 
@@ -85,12 +86,20 @@ def test_what_cannot_have_changed_is_read_once(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    weights, has_more, clock = module._weights, module._has_more, [0.0]
-    monkeypatch.setattr(module, "_weights", lambda p: (read.append(p.name), weights(p))[1])
     asked: list[str] = []
-    monkeypatch.setattr(
-        module, "_has_more", lambda each, at: (asked.append(each.name), has_more(each, at))[1]
-    )
+    clock = [0.0]
+    weights, has_more = module._weights, module._has_more
+
+    def counting(path: Path) -> int:
+        read.append(path.name)
+        return weights(path)
+
+    def asking(table: TableDefinition, offset: object) -> bool | None:
+        asked.append(table.name)
+        return has_more(table, offset)
+
+    monkeypatch.setattr(module, "_weights", counting)
+    monkeypatch.setattr(module, "_has_more", asking)
     reader = StatusReader(state, patience=10.0, clock=lambda: clock[0])
     first = reader.read()[1]
     assert sorted(read) == ["t-1.parquet", "t-2.parquet", "v-1.parquet"]
@@ -136,7 +145,8 @@ def test_status_loads_no_spark(state: Path) -> None:
     program = f"""
 import sys
 from pathlib import Path
-from laminar.runtime.status import read_status
+from laminar.runtime import status as module
+from laminar.runtime.status import StatusReader, read_status
 assert read_status(Path({str(state)!r})).relations[1].behind is True
 assert "pyspark" not in sys.modules
 """

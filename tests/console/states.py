@@ -122,7 +122,7 @@ def commit(root: Path, epoch: int, **changes: Any) -> None:
         "clocks": {"late": {"vwap": 4 * epoch}},
         "report": report(epoch, 3 * epoch) if epoch else None,
     }
-    given = {
+    given: dict[str, Any] = {
         "offsets": {"trades": 3 * epoch},
         "watermarks": {"trades": int(START.timestamp() * 1e6), "vwap": END_OF_TIME},
         "revision": 0,

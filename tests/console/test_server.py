@@ -108,7 +108,7 @@ def test_it_warns_when_others_can_reach_it(
     served: list[bool] = []
     opened: list[str] = []
     monkeypatch.setattr(server, "run", lambda _, listener: served.append(is_loopback(listener)))
-    monkeypatch.setattr(server.webbrowser, "open", opened.append)
+    monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setenv("COLUMNS", "500")
     given = ("--state", str(root), "--port", "0")
     assert run(monkeypatch, *given, "--host", "0.0.0.0", "--no-open") == 0
