@@ -183,10 +183,17 @@ def test_another_database_in_the_same_place_is_not_mixed_with_the_old(
 ) -> None:
     get(client, "/api/epochs")
     root.rename(root.with_name("old"))
-    commit(root, 2, report={"rows_in": 5, "duration_ms": 1, "views": []})
+    for epoch in range(1, 6):
+        commit(root, epoch, report={"rows_in": 5, "duration_ms": 1, "views": []})
     clock.at += FRESH_SECONDS
-    assert [e["rows_in"] for e in get(client, "/api/epochs")["epochs"]] == [5]
-    assert get(client, "/api/status")["epoch"] == 2
+    assert [e["rows_in"] for e in get(client, "/api/epochs")["epochs"]] == [5] * 5
+    assert get(client, "/api/status")["checkpoints"] == []
+    for path in sorted((root / "manifests").iterdir()):
+        path.unlink()
+    for epoch in (1, 2):
+        commit(root, epoch)
+    clock.at += FRESH_SECONDS
+    assert [e["rows_in"] for e in get(client, "/api/epochs")["epochs"]] == [3, 6]
 
 
 def test_definitions_show_texts_columns_and_neighbours(client: Client) -> None:

@@ -54,8 +54,13 @@ class Folder:
     _history: History = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _last: tuple[float, Snapshot] | None = None
+    _seen: tuple[int, int] = (0, 0)
+    """The folder that was read last, and the newest epoch that was in it."""
 
     def __post_init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
         self._reader = StatusReader(self.root, PATIENCE_SECONDS, self.clock)
         self._history = History(self.root)
 
@@ -77,6 +82,12 @@ class Folder:
     def _read(self) -> Snapshot:
         now = self.now()
         manifest, status = self._reader.read(now)
+        place, epoch = self._seen
+        self._seen = (self.root.stat().st_ino, manifest.epoch)
+        if self._seen[0] != place or manifest.epoch < epoch:
+            # Another database is here now: what is known of the old one's files is of no use.
+            self._forget()
+            manifest, status = self._reader.read(now)
         epochs, damaged = self._history.read(manifest)
         store = CursorStore(self.root)
         cursors: dict[str, int | None] = {}

@@ -60,8 +60,6 @@ class History:
         """Return the kept epochs up to the newest, oldest first, and manifests that are damaged."""
         store = ManifestStore(self._root)
         epochs = [each for each in store.epochs() if each < newest.epoch]
-        if any(each > newest.epoch for each in self._kept):
-            self._kept = {}  # another database is in the folder now
         known, damaged = self._kept, []
         self._kept = {}
         for epoch in epochs:

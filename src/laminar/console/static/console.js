@@ -47,7 +47,8 @@ function size(bytes) {
   return `${(bytes / 1000 ** at).toFixed(at ? 1 : 0)} ${units[at]}`;
 }
 function millis(ms) {
-  return ms < 10000 ? `${number.format(Math.round(ms))} ms` : `${(ms / 1000).toFixed(1)} s`;
+  if (ms >= 1000) return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
+  return `${ms && ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
 }
 function span(seconds) {
   if (seconds < 0) return `-${span(-seconds)}`;
@@ -344,7 +345,7 @@ async function showDefinition(name) {
   const place = byId("detail");
   place.dataset.name = name;
   place.hidden = false;
-  place.replaceChildren(
+  const parts = [
     el("div", { class: "top" }, el("h3", {}, definition.name), el("button", { class: "quiet", type: "button", onclick: closeDefinition }, "Close")),
     el("p", { class: "soft" }, [definition.kind, definition.strategy].filter(Boolean).join(" · ")),
     chain("Reads", definition.reads),
@@ -354,7 +355,8 @@ async function showDefinition(name) {
     options.length
       ? el("div", {}, el("h4", {}, "Options"), el("table", {}, el("tbody", {}, ...options.map(([key, value]) => el("tr", {}, el("td", {}, key), el("td", {}, String(value)))))))
       : null,
-  );
+  ];
+  place.replaceChildren(...parts.filter(Boolean));
 }
 function columnsOf(definition) {
   if (definition.columns === null) return el("p", { class: "soft" }, "Known as soon as the database is opened for writing.");
