@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,10 +15,12 @@ import pytest
 from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckpointMetadata
 from laminar.cli import main
 from laminar.cli.checkpoints import read_checkpoints
-from laminar.cli.status import find_state, read_status
+from laminar.cli.status import find_state
 from laminar.errors import DatabaseNotFound, ManifestCorrupt, SegmentMissing
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
+from laminar.runtime import status as module
 from laminar.runtime.definitions import Definition, TableDefinition, ViewDefinition, to_json
+from laminar.runtime.status import StatusReader, read_status
 from laminar.store import ManifestStore, PendingLog, parquet
 
 
@@ -76,6 +80,80 @@ def test_rows_are_counted_as_a_bag_and_nothing_is_written(state: Path) -> None:
     assert (by_name["f"].rows, by_name["f"].bytes) == (None, 0)
     assert {path: path.stat().st_mtime_ns for path in state.rglob("*")} == before
     assert json.loads(json.dumps(found.as_json()))["relations"][0]["name"] == "t"
+
+
+def test_what_cannot_have_changed_is_read_once(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    asked: list[str] = []
+    clock = [0.0]
+    weights, has_more = module._weights, module._has_more
+
+    def counting(path: Path) -> int:
+        read.append(path.name)
+        return weights(path)
+
+    def asking(table: TableDefinition, offset: object) -> bool | None:
+        asked.append(table.name)
+        return has_more(table, offset)
+
+    monkeypatch.setattr(module, "_weights", counting)
+    monkeypatch.setattr(module, "_has_more", asking)
+    reader = StatusReader(state, patience=10.0, clock=lambda: clock[0])
+    first = reader.read()[1]
+    assert sorted(read) == ["t-1.parquet", "t-2.parquet", "v-1.parquet"]
+    assert sorted(asked) == ["s", "x"]
+    clock[0] = 9.9
+    assert reader.read()[1].relations == first.relations
+    assert (len(read), len(asked)) == (3, 2)
+    clock[0] = 10.0
+    reader.read()
+    assert (len(read), len(asked)) == (3, 4)
+    # Weights that are all 1 are not read at all.
+    manifest = ManifestStore(state).latest()
+    assert manifest is not None
+    units = replace(segment(state, "t", 3, [1, 1]), units=True)
+    traces = {**manifest.traces, "t": manifest.traces["t"].append(units)}
+    ManifestStore(state).commit(replace(manifest, epoch=3, traces=traces))
+    assert [each.rows for each in reader.read()[1].relations if each.name == "t"] == [8]
+    assert len(read) == 3
+
+
+def test_what_keeps_a_view_from_the_newest_epoch_is_told(state: Path) -> None:
+    manifest = ManifestStore(state).latest()
+    assert manifest is not None
+    failure = {"count": 5, "reason": "1 / 0", "failed_at_ms": 0, "retry_at_ms": 0}
+    told = [{"name": "v2", "reason": "waits for v"}, {"name": "f", "reason": "not due: at noon"}]
+    changed = {
+        "paused": [],
+        "held": {"v": 1, "v2": 1, "f": 2},
+        "failures": {"v": {**failure, "is_suspended": True}},
+        "gated": ["s"],
+        "report": {"held": told},
+    }
+    ManifestStore(state).commit(replace(manifest, epoch=3, state={**manifest.state, **changed}))
+    found = {e.name: (e.state, e.state_reason, e.epoch) for e in read_status(state).relations}
+    assert found["v"] == ("suspended", "1 / 0", 1)
+    assert found["v2"] == ("held", "waits for v", 1)
+    assert found["f"] == ("scheduled", "not due: at noon", 2)
+    assert found["s"][0] == "gated"
+    assert found["t"] == ("running", None, 3)
+
+
+def test_status_loads_no_spark(state: Path) -> None:
+    program = f"""
+import sys
+from pathlib import Path
+from laminar.runtime import status as module
+from laminar.runtime.status import StatusReader, read_status
+assert read_status(Path({str(state)!r})).relations[1].behind is True
+assert "pyspark" not in sys.modules
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_nearest_database_is_found(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,8 @@ def explain(
 def status(state: State = None, as_json: Json = False) -> None:
     """Show what a database holds, without starting Spark."""
     form = _format(as_json=as_json)
-    from laminar.cli.status import find_state, read_status, show_status
+    from laminar.cli.status import find_state, show_status
+    from laminar.runtime.status import read_status
 
     found = read_status(find_state(state))
     if form is Format.JSON:
@@ -156,6 +157,35 @@ def checkpoints(state: State = None, as_json: Json = False) -> None:
         sys.stdout.write(json.dumps(listed, indent=2, ensure_ascii=False) + "\n")
     else:
         show_checkpoints(found, Printer())
+
+
+@app.command()
+def console(
+    state: State = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free port.")
+    ] = 8410,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; there is no password.")
+    ] = "127.0.0.1",
+    browser: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help="Open a browser; by default if there is a desktop."),
+    ] = None,
+) -> None:
+    """Show a database in the browser, beside whoever writes it, without starting Spark."""
+    from laminar.cli.status import find_state
+    from laminar.console.server import serve
+
+    printer, to_stderr = Printer(), Printer(out=sys.stderr)
+    serve(
+        find_state(state),
+        host,
+        port,
+        browser=browser,
+        say=printer.line,
+        warn=lambda text: to_stderr.line(f"warning: {text}"),
+    )
 
 
 @app.command()

@@ -12,9 +12,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias
 
-from pyspark.sql import functions as f
-
 from laminar.connectors.options import Options
+from laminar.connectors.spark_functions import f
 from laminar.model.schema import Field
 
 if TYPE_CHECKING:

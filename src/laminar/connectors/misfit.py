@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as f
-
 from laminar.connectors.file_formats import COMPRESSED, FileFormat
 from laminar.connectors.source import fact_of
 from laminar.connectors.spark_files import read_files, spark_path, widened
+from laminar.connectors.spark_functions import f
 from laminar.errors.connectors import RowDoesNotFit, SourceError, SourceReadFailed
 from laminar.model.schema import Field, Schema
 from laminar.model.types import quoted_name

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as f
-
+from laminar.connectors.spark_functions import f
 from laminar.model.schema import Field, Schema
 from laminar.model.types import quoted_name
 

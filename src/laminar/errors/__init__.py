@@ -46,7 +46,12 @@ from laminar.errors.data import (
     RowDoesNotMatch,
     RowNotFound,
 )
-from laminar.errors.environment import JavaUnavailable, SparkUnavailable
+from laminar.errors.environment import (
+    BadRequest,
+    JavaUnavailable,
+    PortUnavailable,
+    SparkUnavailable,
+)
 from laminar.errors.event_time import EventTimeError, NoWatermark, NoWindow
 from laminar.errors.mv import (
     DuplicateName,
@@ -99,6 +104,7 @@ __all__ = [
     "Backpressure",
     "BackpressureFull",
     "BadOption",
+    "BadRequest",
     "BadSetting",
     "BadViewOption",
     "BridgeClosed",
@@ -148,6 +154,7 @@ __all__ = [
     "NotSupported",
     "OperatorError",
     "OperatorNotFound",
+    "PortUnavailable",
     "ReadOnlyDatabase",
     "ReadTooLate",
     "RecoveryFailed",

@@ -42,3 +42,36 @@ class SparkUnavailable(LaminarError):
         )
         self.master = master
         self.reason = reason
+
+
+class PortUnavailable(LaminarError):
+    """The console cannot listen where it was told to.
+
+    Another process has the port, the host is none of this machine's, or the port needs rights that
+    you do not have. `--port 0` takes any that is free.
+    """
+
+    code: ClassVar[str] = "LMR-0004"
+
+    def __init__(self, host: str, port: int, reason: str) -> None:
+        super().__init__(
+            f"cannot listen on {host}, port {port}",
+            detail=reason,
+            hint="choose another port with --port; --port 0 takes one that is free",
+        )
+        self.host = host
+        self.port = port
+        self.reason = reason
+
+
+class BadRequest(LaminarError):
+    """The console was asked for something that it does not have, or in a way it does not know.
+
+    docs/console.md lists what there is.
+    """
+
+    code: ClassVar[str] = "LMR-0005"
+
+    def __init__(self, message: str, *, status: int = 404) -> None:
+        super().__init__(message, hint="/api/status, /api/dag, /api/epochs and /metrics are there")
+        self.status = status

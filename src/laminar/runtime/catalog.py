@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from laminar.dag import StreamingDag
 from laminar.delta.program import Program, Shape
@@ -114,6 +114,19 @@ class Catalog:
         return {
             name: self.definitions[name]
             for name in (*self.registry.base_tables(), *self.registry.topo_order())
+        }
+
+    def outline(self) -> dict[str, dict[str, Any]]:
+        """Return of every view what can only be told with Spark: for readers that have none."""
+        return {
+            name: {
+                "columns": list(
+                    zip(program.output.shape.columns, program.output.shape.types, strict=True)
+                ),
+                "reads": list(program.sources()),
+                "strategy": program.strategy.value,
+            }
+            for name, program in self.programs.items()
         }
 
     def compile(self, definition: ViewDefinition) -> Program:

@@ -592,6 +592,7 @@ class Engine:
             catalog=to_json(self.catalog.in_order()),
             state={
                 "fused": sorted(self.catalog.relations.fused),
+                "views": self.catalog.outline(),
                 "operators": snapshots(self.operators),
                 "settings": self.settings.given,
                 "sinks": self.publisher.to_json(),

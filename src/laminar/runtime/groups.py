@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from laminar.dag import StreamingDag
 from laminar.dag.diamond import ConsistencyGroup, compute_consistency_groups
 from laminar.dag.policies import DiamondConsistency, DiamondSchedulePolicy
-from laminar.runtime.definitions import ViewDefinition
+from laminar.runtime.definitions import Definition, ViewDefinition
 
-if TYPE_CHECKING:
-    from laminar.runtime.catalog import Catalog
+
+class Defined(Protocol):
+    """Definitions, and the DAG that they form; a catalog is one."""
+
+    @property
+    def dag(self) -> StreamingDag:
+        """Their DAG."""
+        ...
+
+    @property
+    def definitions(self) -> Mapping[str, Definition]:
+        """All of them by name."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +48,7 @@ class Group:
         return f"{self.number} [{self.name}]{meets}: atomic, {self.policy.value}"
 
 
-def groups_of(catalog: Catalog) -> list[Group]:
+def groups_of(catalog: Defined) -> list[Group]:
     """Return all groups, each after those it reads from."""
     dag = catalog.dag
     name = {node.id: node.name for node in dag.nodes.values()}
@@ -57,14 +70,14 @@ def groups_of(catalog: Catalog) -> list[Group]:
     return found
 
 
-def _opted_out(catalog: Catalog, view: str) -> bool:
+def _opted_out(catalog: Defined, view: str) -> bool:
     found = catalog.definitions.get(view)
     return (
         isinstance(found, ViewDefinition) and found.diamond_consistency == DiamondConsistency.NONE
     )
 
 
-def _policy(catalog: Catalog, convergence: tuple[str, ...]) -> DiamondSchedulePolicy:
+def _policy(catalog: Defined, convergence: tuple[str, ...]) -> DiamondSchedulePolicy:
     """Return the strictest policy of the views in which paths meet."""
     policy = DiamondSchedulePolicy.FASTEST
     for view in convergence:

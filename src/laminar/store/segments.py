@@ -15,7 +15,6 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
 from laminar.model.trace import WEIGHT, Segment, Span
 from laminar.store import files, parquet, spans
-from laminar.store.collect import collect
 from laminar.store.names import folder_name
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class SegmentStore:
         """
         if expected_rows > self.collect_limit:
             return self.write_frame(relation, epoch, df, times)
-        table = collect(df)
+        table = _collect(df)
         if table is None:
             return self.write_frame(relation, epoch, df, times)
         return self.write_arrow(relation, epoch, table, times)
@@ -227,7 +226,7 @@ class SegmentStore:
 
     def _arrow_schema(self, schema: str) -> pa.Schema | None:
         if schema not in self._arrows:
-            nothing = collect(self._empty(schema))
+            nothing = _collect(self._empty(schema))
             self._arrows[schema] = None if nothing is None else nothing.schema
         return self._arrows[schema]
 
@@ -249,6 +248,13 @@ class _Written:
     checksum: str
     positive: frozenset[str] = frozenset()
     """Accumulators that are greater than zero in every row; nothing is known of Spark's files."""
+
+
+def _collect(df: DataFrame) -> pa.Table | None:
+    # Imported here: a store is also read by processes that never load Spark.
+    from laminar.store.collect import collect
+
+    return collect(df)
 
 
 def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _Written:

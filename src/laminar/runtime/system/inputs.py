@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from laminar.model.event_time import END_OF_TIME
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
+from laminar.runtime.secrets import shown_options
 from laminar.runtime.system.table import Rows, SystemTable, columns
 
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
     from laminar.runtime.visible import Visible
-
-_SECRET = re.compile(r"password|secret|token|credential|(api|access|private).?key", re.IGNORECASE)
-
-
-def shown_options(options: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return options as pairs, without what only their owner should know."""
-    return [
-        (name, "***" if _SECRET.search(name) else value) for name, value in sorted(options.items())
-    ]
 
 
 def _sources(engine: Engine, visible: Visible) -> Rows:

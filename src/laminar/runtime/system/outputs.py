@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laminar.runtime.system.inputs import shown_options
+from laminar.runtime.secrets import shown_options
 from laminar.runtime.system.table import Rows, SystemTable, columns
 
 if TYPE_CHECKING:

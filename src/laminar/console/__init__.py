@@ -1,0 +1,1 @@
+"""A web console for a database's folder: read-only, beside a running writer, without Spark."""

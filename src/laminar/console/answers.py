@@ -1,0 +1,208 @@
+"""What the console says, as plain values: one function per page of the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laminar.console.folder import Snapshot
+from laminar.dag import DagChannelType, DagNodeType
+from laminar.errors import UnknownRelation
+from laminar.runtime.definitions import OperatorDefinition, TableDefinition, ViewDefinition
+from laminar.runtime.secrets import shown_options, shown_sql
+from laminar.runtime.status import RelationStatus, kind_of
+
+
+def status(now: Snapshot) -> dict[str, Any]:
+    """Return what `laminar status --json` says."""
+    return now.status.as_json()
+
+
+def epochs(now: Snapshot, limit: int) -> dict[str, Any]:
+    """Return the newest epochs, oldest first."""
+    shown = now.epochs[-limit:]
+    return {"epochs": [each.as_json() for each in shown], "damaged": list(now.damaged)}
+
+
+def dag(now: Snapshot) -> dict[str, Any]:
+    """Return nodes and edges, sinks included."""
+    return {
+        "epoch": now.manifest.epoch,
+        "nodes": [*_relation_nodes(now), *_sink_nodes(now)],
+        "edges": [*_relation_edges(now), *_sink_edges(now)],
+    }
+
+
+def definition(now: Snapshot, name: str) -> dict[str, Any]:
+    """Return how a relation or a sink is defined, and its neighbours."""
+    graph = now.graph
+    sinks = {each["name"]: each for each in graph.sinks}
+    known = [*graph.definitions, *sinks]
+    found = next((each for each in known if each.lower() == name.lower()), None)
+    if found is None:
+        raise UnknownRelation(name, known)
+    if found in sinks:
+        sink = sinks[found]
+        return {
+            "name": found,
+            "kind": f"sink ({sink['connector']})",
+            "sql": shown_sql(sink["sql"]),
+            "columns": _columns(now, sink["relation"]),
+            "reads": [sink["relation"]],
+            "readers": [],
+            "strategy": None,
+            "options": dict(shown_options(sink["options"])),
+        }
+    defined = graph.definitions[found]
+    options = {}
+    sql = defined.sql
+    if isinstance(defined, TableDefinition):
+        options = dict(shown_options(defined.options))
+        sql = shown_sql(sql)
+    elif isinstance(defined, ViewDefinition):
+        sql = sql or defined.query
+        options = {
+            each: getattr(defined, each)
+            for each in (
+                "refresh_policy",
+                "schedule",
+                "diamond_consistency",
+                "diamond_schedule_policy",
+            )
+        }
+    return {
+        "name": found,
+        "kind": kind_of(defined),
+        "sql": sql,
+        "columns": _columns(now, found),
+        "reads": graph.reads(found),
+        "readers": graph.readers(found),
+        "strategy": _strategy(now, found),
+        "options": options,
+    }
+
+
+def _columns(now: Snapshot, name: str) -> list[dict[str, str]] | None:
+    """Return the columns; None of a view whose manifest is from before they were written down."""
+    defined = now.graph.definitions[name]
+    if isinstance(defined, TableDefinition):
+        pairs = [(column, kind) for column, kind, _ in defined.columns]
+    elif isinstance(defined, OperatorDefinition):
+        pairs = list(defined.columns)
+    elif name in now.graph.outlines:
+        pairs = [(column, kind) for column, kind in now.graph.outlines[name]["columns"]]
+    else:
+        return None
+    return [{"name": column, "type": kind} for column, kind in pairs]
+
+
+def _strategy(now: Snapshot, name: str) -> str | None:
+    outline = now.graph.outlines.get(name)
+    if outline is not None:
+        return str(outline["strategy"])
+    ran = (view.strategy for each in now.epochs for view in each.views if view.name == name)
+    return next(ran, None)
+
+
+def _relation_nodes(now: Snapshot) -> list[dict[str, Any]]:
+    graph, dag = now.graph, now.graph.dag
+    standing = {each.name: each for each in now.status.relations}
+    shared = dag.shared_stages()
+    return [
+        {
+            "id": node.id,
+            "name": node.name,
+            "type": node.node_type.value,
+            **_standing(standing[node.name], now),
+            "wave": graph.waves[node.name],
+            "shared": node.id in shared,
+            "consumers": len(graph.readers(node.name)),
+            "group": graph.groups.get(node.name),
+            "strategy": _strategy(now, node.name),
+        }
+        for node in dag.nodes.values()
+    ]
+
+
+def _standing(each: RelationStatus, now: Snapshot) -> dict[str, Any]:
+    rows, ms = _last(each.name, now)
+    return {
+        "kind": each.kind,
+        "state": each.state,
+        "state_reason": each.state_reason,
+        "epoch": each.epoch,
+        "rows": each.rows,
+        "rows_out": rows,
+        "ms": ms,
+        "fused": each.name in now.manifest.state.get("fused", ()),
+    }
+
+
+def _last(name: str, now: Snapshot) -> tuple[int | None, float | None]:
+    """Return the rows of a relation's delta in the newest epoch, and how long a view took."""
+    newest = now.epochs[-1]
+    for view in newest.views:
+        if view.name == name:
+            return view.rows, view.ms
+    if not isinstance(now.graph.definitions[name], TableDefinition):
+        return None, None
+    trace = now.manifest.traces.get(name)
+    delta = [each.rows for each in trace.segments if each.lo == newest.epoch] if trace else []
+    return (sum(delta), None) if delta else (None, None)
+
+
+def _sink_nodes(now: Snapshot) -> list[dict[str, Any]]:
+    graph = now.graph
+    standing = {each.name: each.epoch for each in now.status.relations}
+    found = []
+    for place, sink in enumerate(graph.sinks):
+        cursor = now.cursors[sink["name"]]
+        is_level = cursor is not None and cursor >= standing[sink["relation"]]
+        found.append(
+            {
+                "id": len(graph.dag.nodes) + place,
+                "name": sink["name"],
+                "type": DagNodeType.SINK.value,
+                "kind": f"sink ({sink['connector']})",
+                "state": "running" if is_level else "behind",
+                "state_reason": None if is_level else "it has not taken the newest epoch yet",
+                "epoch": cursor,
+                "rows": None,
+                "rows_out": None,
+                "ms": None,
+                "fused": False,
+                "wave": graph.waves[sink["relation"]] + 1,
+                "shared": False,
+                "consumers": 0,
+                "group": None,
+                "strategy": None,
+            }
+        )
+    return found
+
+
+def _relation_edges(now: Snapshot) -> list[dict[str, Any]]:
+    dag = now.graph.dag
+    standing = {each.name: each.epoch for each in now.status.relations}
+    return [
+        {
+            "id": edge.id,
+            "source": dag.nodes[edge.source].name,
+            "target": dag.nodes[edge.target].name,
+            "channel_type": edge.channel_type.value,
+            "cursor": standing[dag.nodes[edge.target].name],
+        }
+        for edge in dag.edges.values()
+    ]
+
+
+def _sink_edges(now: Snapshot) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": len(now.graph.dag.edges) + place,
+            "source": sink["relation"],
+            "target": sink["name"],
+            "channel_type": DagChannelType.SPSC.value,
+            "cursor": now.cursors[sink["name"]],
+        }
+        for place, sink in enumerate(now.graph.sinks)
+    ]
