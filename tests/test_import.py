@@ -28,6 +28,17 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
 
 
+def test_the_command_line_loads_no_web_server() -> None:
+    program = """
+import sys
+import laminar.cli.app
+heavy = {"starlette", "uvicorn", "prometheus_client", "pyspark"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+
+
 def test_importing_the_package_is_quick() -> None:
     # A whole second on top of an empty interpreter is far more than it takes; a heavy import
     # at the top of the package is far beyond that.

@@ -157,7 +157,7 @@ function layout(dag) {
   const routes = dag.edges.map((edge) => {
     const route = [points.get(edge.source)];
     for (let wave = route[0].wave + 1; wave < points.get(edge.target).wave; wave++) {
-      const bend = { wave, height: 8, before: [], after: [] };
+      const bend = { wave, height: 2, bends: true, before: [], after: [] };
       points.set(bend, bend);
       route.push(bend);
     }
@@ -170,12 +170,12 @@ function layout(dag) {
   });
   const waves = [];
   for (const point of points.values()) (waves[point.wave] ??= []).push(point);
-  waves.forEach((wave) => stack(wave));
+  const room = Math.max(...waves.map(stack));
   for (let round = 0; round < 12; round++) {
     const order = round % 2 ? [...waves].reverse() : waves;
-    for (const wave of order) settle(wave, round % 2 ? "after" : "before", round < 8);
+    for (const wave of order) settle(wave, round % 2 ? "after" : "before", room, round < 8);
   }
-  waves.forEach((wave) => settle(wave, null, false));
+  waves.forEach((wave) => settle(wave, null, room, false));
   const all = [...points.values()];
   const top = Math.min(...all.map((point) => point.y - point.height / 2));
   for (const point of all) {
@@ -190,29 +190,38 @@ function layout(dag) {
   };
 }
 
+const gap = (a, b) => (a.height + b.height) / 2 + (a.bends || b.bends ? 9 : BOX.down);
+
+// Puts the points of a wave one below the other, around zero; returns the room that they take.
 function stack(wave) {
-  let y = 0;
-  for (const point of wave) {
-    point.y = y + point.height / 2;
-    y += point.height + BOX.down;
-  }
-  for (const point of wave) point.y -= y / 2;
+  wave.forEach((point, at) => {
+    point.y = at ? wave[at - 1].y + gap(wave[at - 1], point) : point.height / 2;
+  });
+  const room = wave[wave.length - 1].y + wave[wave.length - 1].height / 2;
+  for (const point of wave) point.y -= room / 2;
+  return room;
 }
 
-// Moves the points of a wave towards their neighbours, without letting them overlap.
-function settle(wave, side, sorts) {
+// Moves the points of a wave towards their neighbours; they neither overlap nor leave the room.
+function settle(wave, side, room, sorts) {
   for (const point of wave) {
     const near = side ? point[side] : [...point.before, ...point.after];
     point.wish = near.length ? near.reduce((sum, each) => sum + each.y, 0) / near.length : point.y;
   }
   if (sorts) wave.sort((a, b) => a.wish - b.wish);
-  let floor = -Infinity;
-  for (const point of wave) {
-    point.y = Math.max(point.wish, floor + point.height / 2);
-    floor = point.y + point.height / 2 + BOX.down;
-  }
+  const down = (start) =>
+    wave.forEach((point, at) => {
+      point.y = Math.max(point.y, at ? wave[at - 1].y + gap(wave[at - 1], point) : start + point.height / 2);
+    });
+  for (const point of wave) point.y = point.wish;
+  down(-Infinity);
   const drift = wave.reduce((sum, point) => sum + point.y - point.wish, 0) / wave.length;
   for (const point of wave) point.y -= drift;
+  for (let at = wave.length - 1; at >= 0; at--) {
+    const [point, next] = [wave[at], wave[at + 1]];
+    point.y = Math.min(point.y, next ? next.y - gap(point, next) : room / 2 - point.height / 2);
+  }
+  down(-room / 2);
 }
 
 function showDag(dag) {
@@ -234,6 +243,8 @@ function showDag(dag) {
       ...dag.nodes.map((node) => drawNode(node, points.get(node.name))),
     ),
   );
+  if (!place.dataset.drawn) place.scrollTop = (place.scrollHeight - place.clientHeight) / 2;
+  place.dataset.drawn = "yes";
   mark();
   if (focused) place.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus();
 }
@@ -289,7 +300,7 @@ function drawNode(node, point) {
     node.shared ? svg("rect", { class: "under", x: 4, y: 4, width: BOX.width, height: BOX.height, rx: 9 }) : null,
     svg("rect", { class: "box", width: BOX.width, height: BOX.height, rx: 9 }),
     svg("rect", { class: "accent", x: 0, y: 12, width: 4, height: BOX.height - 24, rx: 2 }),
-    svg("text", { class: "name", x: 15, y: 22 }, clip(node.name, badge ? 25 - badge.length : 26)),
+    svg("text", { class: "name", x: 15, y: 22 }, clip(node.name, badge ? 21 - badge.length : 22)),
     svg("text", { class: node.state === "running" ? "count" : "chip", x: BOX.width - 11, y: 22 }, badge),
     svg("text", { class: "meta", x: 15, y: 39 }, clip(meta, 34)),
     svg("text", { class: "last", x: 15, y: 56 }, clip(last, 34)),
