@@ -18,7 +18,7 @@ from laminar.runtime.future import split
 from laminar.runtime.partitions import WHOLE, largest, largest_of_files, without
 from laminar.runtime.rooms import Room
 from laminar.runtime.time_settings import TimeSettings
-from laminar.store import PendingLog, Range, discard
+from laminar.store import PendingLog, Range, discard, parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +82,7 @@ class Ingest:
             return self.write(definition, epoch, self.kept(definition, found), marks, now_ms)
         batches = self._pending.after(taken.table, taken.start)
         tables = [
-            numbered(pq.read_table(each.path), each.seq)
+            numbered(parquet.decode(each.path), each.seq)
             for each in batches
             if each.seq <= taken.end
         ]

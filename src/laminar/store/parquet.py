@@ -105,10 +105,32 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 
 def encode(table: pa.Table) -> bytes:
-    """Return the table as the bytes of a Parquet file."""
+    """Return the table as the bytes of a Parquet file, each page with its checksum."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, row_group_size=ROW_GROUP, compression="lz4", **_OPTIONS)
+    pq.write_table(
+        table,
+        sink,
+        row_group_size=ROW_GROUP,
+        compression="lz4",
+        write_page_checksum=True,
+        **_OPTIONS,
+    )
     return bytes(sink.getvalue())
+
+
+def decode(path: Path) -> pa.Table:
+    """Read back a file that `encode` made.
+
+    Raises:
+        SegmentMissing: it is not there.
+        SegmentCorrupt: it does not hold what was written.
+    """
+    try:
+        return pq.read_table(path, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise SegmentMissing(str(path)) from None
+    except (OSError, pa.ArrowException) as error:
+        raise SegmentCorrupt(str(path), str(error)) from error
 
 
 def opened(path: Path) -> pq.ParquetFile:
