@@ -394,18 +394,6 @@ def test_pushed_rows_are_taken_together_or_by_the_policy(tmp_path: Path) -> None
     assert again.cut(2, whole=True) == Range("s", 2, 3)
 
 
-def test_a_replay_takes_rows_past_the_bridge_and_they_do_not_come_again(tmp_path: Path) -> None:
-    inlet = pushed(tmp_path)
-    for _ in range(3):
-        inlet.push(rows(2))
-    part = pushed(tmp_path)  # after a crash, in an epoch that had taken a part of it
-    part.took(Range("s", 0, 2))
-    assert part.cut(2, whole=True) == Range("s", 2, 3)
-    whole = pushed(tmp_path)
-    whole.took(Range("s", 0, 3))
-    assert whole.cut(2, whole=True) is None
-
-
 def test_a_push_source_pauses_drops_or_fills_its_share_of_the_disk(tmp_path: Path) -> None:
     pausing = pushed(tmp_path / "a", strategy=PauseSource(), buffer_rows=10)
     assert pausing.admit(8)
