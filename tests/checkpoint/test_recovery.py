@@ -179,6 +179,17 @@ def test_the_checkpoint_and_the_log_bring_everything_back(tmp_path: Path) -> Non
     assert len(again.damaged) == 1
 
 
+def test_a_damaged_line_of_the_log_is_told_once(tmp_path: Path) -> None:
+    build(tmp_path, 3)
+    flip(tmp_path / "wal" / "epochs.log", at=20)
+    found = recover(tmp_path).metrics
+    assert (found.epoch, [each.reason for each in found.damaged]) == (3, ["line 1 is damaged"])
+    assert found.set_aside is not None
+    assert (Path(found.set_aside) / "wal" / "epochs.log").exists()
+    assert [each.epoch for each in EpochLog(tmp_path).open_after(1)] == [2, 3]
+    assert recover(tmp_path).metrics.damaged == ()
+
+
 def test_if_nothing_is_whole_nothing_is_touched(tmp_path: Path) -> None:
     made = build(tmp_path, 2)
     checkpoint(tmp_path, made[1])

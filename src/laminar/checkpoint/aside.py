@@ -39,13 +39,21 @@ def whole_state(root: Path, manifests: Iterable[Manifest], why: str) -> Path:
         for path in sorted((root / top).rglob("*")):
             if path.is_file():
                 _bring(root, path.relative_to(root).as_posix(), target)
-    for top in (WAL, SINKS, SUBSCRIPTIONS):
+    keep_log(root, target)
+    for top in (SINKS, SUBSCRIPTIONS):
         for path in sorted((root / top).rglob("*")):
             if path.is_file():
                 _bring(root, path.relative_to(root).as_posix(), target, copies=True)
     keep_data(root, manifests, target)
     files.sync_dir(target.parent)
     return target
+
+
+def keep_log(root: Path, target: Path) -> None:
+    """Copy the log of epochs, before it is written anew."""
+    for path in sorted((root / WAL).rglob("*")):
+        if path.is_file():
+            _bring(root, path.relative_to(root).as_posix(), target, copies=True)
 
 
 def keep_data(root: Path, manifests: Iterable[Manifest], target: Path) -> None:

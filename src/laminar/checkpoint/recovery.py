@@ -89,6 +89,10 @@ class DagRecoveryManager:
         log = EpochLog(self._root)
         damaged = [*(Damage(*each) for each in self._damaged.items())]
         damaged += [Damage(*each.split(": ", 1)) for each in log.damaged]
+        if log.damaged:
+            folder = folder or self._folder()
+            aside.keep_log(self._root, folder)
+            log.mend()
         log.close()
         found = choice.checkpoint
         metrics = DagRecoveryMetrics(
@@ -211,7 +215,7 @@ class DagRecoveryManager:
         unusable = [each for each in readable if (each.epoch, each.revision) > version]
         folder = None
         if unusable or unreadable or choice.heal:
-            folder = aside.folder_for(self._root, f"damaged-epoch-{self._manifests.last_number()}")
+            folder = self._folder()
         if folder is not None:
             aside.keep_data(self._root, unusable, folder)
             self._heal(choice.heal, folder)
@@ -228,6 +232,9 @@ class DagRecoveryManager:
             aside.move(self._root, [*paths, *unreadable], folder)
         files.failpoint("recovery.after_aside")
         return placed, folder
+
+    def _folder(self) -> Path:
+        return aside.folder_for(self._root, f"damaged-epoch-{self._manifests.last_number()}")
 
     def _heal(self, copies: Mapping[str, Path], folder: Path) -> None:
         for name, good in copies.items():

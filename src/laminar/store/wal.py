@@ -124,6 +124,11 @@ class EpochLog:
                     self._rewrite()
             return gone
 
+    def mend(self) -> None:
+        """Write the log anew without what could not be read."""
+        with self._guard, files.unwritable(self._path):
+            self._rewrite()
+
     def close(self) -> None:
         """Let go of the file."""
         with self._guard:
