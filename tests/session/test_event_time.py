@@ -413,6 +413,27 @@ def test_joins_on_time(db: laminar.Database) -> None:
     assert 1 in read  # of five segments, the newest is all that an epoch's rows can meet
 
 
+def test_a_row_is_late_once_for_a_view_that_was_held(db: laminar.Database) -> None:
+    """What came too late before a pause, or during it, is late, and not in the view."""
+    source(db, "ev", delay=0)
+    window = "TUMBLE(ts, INTERVAL '10' SECOND)"
+    db.execute(
+        f"CREATE MATERIALIZED VIEW w AS SELECT SUM(x) AS x FROM ev GROUP BY {window}"
+        " EMIT AFTER WATERMARK LATE DATA TO l"
+    )
+    put(db, [("a", 1, 1), ("a", 2, 25)], "ev")
+    db.step()
+    put(db, [("a", 4, 2)], "ev")
+    db.step()
+    db.execute("PAUSE MATERIALIZED VIEW w")
+    put(db, [("a", 8, 3), ("a", 16, 45)], "ev")
+    db.step()
+    db.execute("RESUME MATERIALIZED VIEW w")
+    assert_same_bag(rows(db, "w"), [(1,), (2,)])
+    assert_same_bag(db.sql("SELECT x FROM l").rows(), [(4,), (8,)])
+    assert db.engine.late_counts == {"w": 2}
+
+
 def test_the_nearest_row_follows_every_change(db: laminar.Database) -> None:
     """Rows come and go on both sides, at any time, some at the same one, some with NULL."""
     tests = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}

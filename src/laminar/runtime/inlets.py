@@ -137,8 +137,10 @@ class Inlets:
         done = inlet.take(taken, epoch) if isinstance(inlet, SourceInlet) else None
         if done is None:
             done = self._engine.ingest.read(taken, inlet.definition, epoch, now_ms)
-            if isinstance(inlet, SourceInlet) or not inlet.took(taken):
+            if isinstance(inlet, SourceInlet):
                 inlet.restart(taken.end, epoch)
+            else:
+                inlet.took(taken)
         return done
 
     def ahead(self) -> None:

@@ -142,16 +142,16 @@ class PushedInlet:
         """Where the last range ended that an epoch took; None if it took none."""
         return self._position or None
 
-    def took(self, taken: Range) -> bool:
-        """Note that an epoch has taken a range; False if it is not the one that `cut` returned."""
+    def took(self, taken: Range) -> None:
+        """Note that an epoch has taken a range; one that no `cut` returned is a replay's."""
         with self._lock:
             if not self._ready or self._ready[-1].end != taken.end:
-                return False
+                self.restart(taken.end, 0)
+                return
             parts = [part.rows for batch in self._ready for part in batch.parts]
             self._bytes -= sum(part.size for part in parts if isinstance(part, PendingRows))
             self._ready = []
             self._position = taken.end
-            return True
 
     @property
     def deadline(self) -> float | None:
