@@ -292,10 +292,11 @@ def test_a_crash_in_the_middle_of_a_group_commit(
         assert cursors(db, "b", "d", "other") == [1, 1, 2]
         db.engine.catalog.registry.set_state("c", laminar.MvState.PAUSED)
     with opened(tmp_path, spark) as db:
-        assert cursors(db, "b", "d", "other") == [1, 1, 2]
+        # The epoch that was begun runs again, as it stands now: c is paused, and holds its group.
+        assert cursors(db, "b", "d", "other") == [1, 1, 3]
         assert not list_orphans(db)
         db.execute("RESUME MATERIALIZED VIEW c")
-        assert cursors(db, "b", "d", "other") == [3, 3, 3]
+        assert cursors(db, "b", "d", "other") == [4, 4, 4]
         assert rows(db, "SELECT * FROM d") == [(1, 15, 30.0)]
 
 
