@@ -189,29 +189,36 @@ class Epochs:
         engine = self._engine
         aloft: deque[Aloft] = deque()
         begun = done = 0
-        while True:
-            while len(aloft) < engine.settings.number("epochs_in_flight") and begun < limit:
-                if aloft and engine.compactor.is_ready:
-                    break
-                taken = engine.inlets.cut(whole=whole)
-                if not taken:
-                    break
-                aloft.append(self._launch(taken, aloft[-1] if aloft else None))
-                begun += 1
-            if not aloft:
-                return done
-            first = aloft.popleft()
-            try:
-                first.flight.wait()
-            except Exception:
-                self._call_off([first, *aloft])
-                report = self.run(first.taken)
+        try:
+            while True:
+                while len(aloft) < engine.settings.number("epochs_in_flight") and begun < limit:
+                    if aloft and engine.compactor.is_ready:
+                        break
+                    taken = engine.inlets.cut(whole=whole)
+                    if not taken:
+                        break
+                    aloft.append(self._launch(taken, aloft[-1] if aloft else None))
+                    begun += 1
+                if not aloft:
+                    return done
+                first = aloft[0]
+                try:
+                    first.flight.wait()
+                except Exception:
+                    self._call_off(aloft)
+                    notify(self.run(first.taken))
+                    return done + 1
+                plan = engine.holding.plan(first.turn.now_ms)
+                report = self._commit(first, plan, _landed(first, engine.manifest.traces))
+                aloft.popleft()
                 notify(report)
-                return done + 1
-            plan = engine.holding.plan(first.turn.now_ms)
-            report = self._commit(first, plan, _landed(first, engine.manifest.traces))
-            notify(report)
-            done += 1
+                done += 1
+        except BaseException:
+            # Whatever it was, nothing of what is not committed may go on behind our back.
+            if aloft and aloft[0].epoch <= engine.manifest.epoch:
+                aloft.popleft()
+            self._call_off(aloft)
+            raise
 
     def can_overlap(self) -> bool:
         """Whether an epoch may begin before the last one is committed.
@@ -253,8 +260,10 @@ class Epochs:
         self._fly(aloft)
         return aloft
 
-    def _call_off(self, aloft: list[Aloft]) -> None:
+    def _call_off(self, aloft: deque[Aloft]) -> None:
         """Forget epochs that were on their way, and all that they made."""
+        if not aloft:
+            return
         for each in aloft:
             with suppress(Exception):
                 each.flight.wait()
@@ -263,6 +272,7 @@ class Epochs:
         for each in aloft:
             discard(self._engine.root, each.made - each.read)
             self._forget(each.read)
+        aloft.clear()
 
     def _forget(self, files: Iterable[str]) -> None:
         engine = self._engine
