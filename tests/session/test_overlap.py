@@ -81,3 +81,27 @@ def test_a_failure_holds_only_the_view_that_fails(flowing: laminar.Database) -> 
     read = flowing.sql("SELECT k, total, top FROM pairs, picky")  # both as they were then
     assert (read.epoch, sorted(read.rows())) == (4, expected(4))
     assert sorted(flowing.sql("SELECT k, total, top FROM pairs").rows()) == expected(FILES)
+
+
+@pytest.mark.parametrize("barrier", ["aligned", "unaligned"])
+def test_checkpoints_of_epochs_in_the_air(flowing: laminar.Database, barrier: str) -> None:
+    flowing.execute(
+        f"SET laminar.checkpoint_barrier = '{barrier}'; SET laminar.checkpoint_interval_ms = 1;"
+        "SET laminar.checkpoint_retained = 50"
+    )
+    flowing.drain()
+    flowing.engine.checkpoints.settle()
+    assert flowing.engine.checkpoints.failed == []
+    kept = flowing.engine.checkpoints.complete
+    assert kept
+    if barrier == "unaligned":
+        # It waits for nobody, and says what was on its way.
+        overtaken = {int(epoch) - each.epoch for each in kept for epoch in each.in_flight}
+        assert max(overtaken) >= 2
+    chosen = next(each for each in kept if each.epoch < FILES)
+    flowing.execute("SET laminar.checkpoint_interval_ms = 0")
+    flowing.restore(chosen.checkpoint_id)
+    query = "SELECT k, total, top FROM pairs"
+    assert sorted(flowing.sql(query).rows()) == expected(chosen.epoch)
+    flowing.drain()
+    assert sorted(flowing.sql(query).rows()) == expected(FILES)
