@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 
@@ -11,7 +12,7 @@ from laminar.errors import NonDeterministic
 from laminar.session import connect
 from laminar.testing import Oracle
 
-from .cases import KINDS, TABLES
+from .cases import KINDS, TABLES, Case
 from .script import THOROUGH, Script
 
 if TYPE_CHECKING:
@@ -20,10 +21,18 @@ if TYPE_CHECKING:
 STRATEGIES = {"I": Strategy.INCREMENTAL, "G": Strategy.AFFECTED_GROUPS, "F": Strategy.FULL}
 
 
+def is_quick(kind: str, case: Case) -> bool:
+    """Whether a case is in every run: half of those that need not wait for `make oracle`.
+
+    Cascades read one another, so they stay together.
+    """
+    return not case.at_length and (kind == "cascades" or crc32(case.name.encode()) % 2 == 0)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", KINDS)
 def test_views_equal_recomputation(kind: str, spark: SparkSession) -> None:
-    cases = [case for case in KINDS[kind] if THOROUGH or not case.at_length]
+    cases = [case for case in KINDS[kind] if THOROUGH or is_quick(kind, case)]
     wrong: dict[str, str] = {}
     with connect(spark=spark) as db:
         full = frozenset(case.name for case in cases if case.strategy == "F")
