@@ -12,7 +12,7 @@ import laminar
 
 pytestmark = pytest.mark.spark
 
-FILES = 9
+FILES = 7
 
 
 def rows_of(number: int) -> list[dict[str, int]]:
