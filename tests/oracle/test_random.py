@@ -27,7 +27,7 @@ FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.json"))
 
 @pytest.mark.spark
 @settings(
-    max_examples=int(os.environ.get("LAMINAR_EXAMPLES", "5")),
+    max_examples=int(os.environ.get("LAMINAR_EXAMPLES", "3")),
     phases=(Phase.explicit, Phase.generate),  # shrinking runs hundreds of databases
     suppress_health_check=list(HealthCheck),
 )
