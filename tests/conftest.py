@@ -24,7 +24,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.memory": "2g",
         "spark.buffer.pageSize": "2m",
         # Thousands of small statements, each run a few times: compiling them would take longer.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        # That level reserves little room for compiled code, and stops compiling once it is full.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.codegen.cache.maxEntries": "10000",
