@@ -56,11 +56,6 @@ class BarrierAligner:
         self.alignments += 1
         return True
 
-    def is_waiting(self, node: NodeId, barrier: int) -> bool:
-        """Whether a barrier has come over some of a node's edges and not over all."""
-        arrived = self._arrived.get((node, barrier), set())
-        return 0 < len(arrived) < self._expected.get(node, 1)
-
     def complete_checkpoint(self, node: NodeId, barrier: int) -> None:
         """Forget a barrier that a node has dealt with, or that was called off."""
         self._arrived.pop((node, barrier), None)

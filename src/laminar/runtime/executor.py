@@ -80,12 +80,6 @@ class DagExecutor:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="laminar-node")
         self._lock = Lock()
 
-    def run_epoch(
-        self, task: NodeTask, sources: Mapping[str, Delta], in_motion: Collection[str] = ()
-    ) -> None:
-        """Run one epoch; on an error nothing stays in flight, and the error says which node."""
-        self.launch(task, sources, in_motion).wait()
-
     def launch(
         self,
         task: NodeTask,

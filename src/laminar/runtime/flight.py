@@ -72,11 +72,6 @@ class Flight:
     """An earlier epoch failed, so that this one stands on nothing."""
     _over: threading.Event = field(default_factory=threading.Event)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing of it runs, or will."""
-        return self._over.is_set()
-
     def end(self) -> None:
         """Let those go on who wait for it."""
         self._over.set()

@@ -64,6 +64,10 @@ class Metrics:
     epoch: int
     nodes: Mapping[str, NodeMetrics]
     multicast_publishes: int
+    backpressure_waits: int
+    """How often the output of a shared stage had to wait for its slowest reader."""
+    most_in_flight: int
+    """How many epochs were on their way at once, at most."""
     relations: int
     segments: int
     stored_rows: int
@@ -97,6 +101,8 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
         epoch=engine.manifest.epoch,
         nodes=nodes,
         multicast_publishes=counted.multicast_publishes if counted is not None else 0,
+        backpressure_waits=counted.backpressure_waits if counted is not None else 0,
+        most_in_flight=counted.most_in_flight if counted is not None else 0,
         relations=len(engine.catalog.relations.by_name),
         segments=sum(len(trace.segments) for trace in traces),
         stored_rows=sum(trace.rows for trace in traces),

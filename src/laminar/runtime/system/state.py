@@ -68,6 +68,8 @@ def _metrics(engine: Engine, _visible: Visible) -> Rows:
     for name in (
         "epoch",
         "multicast_publishes",
+        "backpressure_waits",
+        "most_in_flight",
         "relations",
         "segments",
         "stored_rows",
