@@ -131,10 +131,6 @@ class DagCheckpointCoordinator:
             },
         )
 
-    def abort(self, checkpoint_id: int) -> CheckpointProgress | None:
-        """Give a checkpoint up; None if it is not under way."""
-        return self._active.pop(checkpoint_id, None)
-
     def expire(self) -> list[CheckpointTimeout]:
         """Give up the checkpoints that some node has not reported to in time."""
         now, limit = self._clock(), self.config.alignment_timeout * 1000
