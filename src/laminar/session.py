@@ -25,6 +25,7 @@ from laminar.errors import (
     SqlSyntaxError,
     StoreUnwritable,
 )
+from laminar.model.event_time import END_OF_TIME
 from laminar.result import Changes, Result
 from laminar.runtime.continuous import Continuous
 from laminar.runtime.defining import configure_source
@@ -327,7 +328,7 @@ class Database:
     def end_of_stream(self, name: str) -> None:
         """Say that a source has no more rows: with the next step all its windows are over."""
         self._require_writable("end_of_stream")
-        self.engine.end_of_stream(name)
+        self.engine.advance_watermark(name, END_OF_TIME)
 
     def on_epoch(self, callback: Callable[[EpochReport], object]) -> None:
         """Call a function after every committed epoch."""

@@ -295,7 +295,7 @@ def test_silence_is_set_by_a_statement(spark: SparkSession, tmp_path: Path) -> N
         assert marks["w"] == new  # c was left out after a minute
         assert marks["v"] == old  # b is waited for, an hour long
         db.execute("RESET laminar.idle_timeout_ms")
-        assert db.engine.setting("idle_timeout_ms") == "0"
+        assert db.engine.tuning.text("idle_timeout_ms") == "0"
 
 
 def explained(db: laminar.Database) -> str:

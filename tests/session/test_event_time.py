@@ -283,11 +283,9 @@ def test_time_survives_and_never_goes_back(
         assert all(now[name] >= mark for name, mark in marks.items())
         assert now["ev"] == now["v"]
         assert "names" not in now
-        assert db.engine.late_counts == {"ev": 1, "v": 2}
-        kept = db.engine.late_rows().to_pylist()
-        assert [(each["relation"], each["reason"]) for each in kept] == [("v", "late")] * 2
-        listed = db.sql("SELECT relation, epoch FROM laminar_system.late_rows").rows()
-        assert listed == [("v", 3), ("v", 3)]
+        assert db.metrics().late_rows == {"ev": 1, "v": 2}
+        listed = db.sql("SELECT relation, reason, epoch FROM laminar_system.late_rows").rows()
+        assert listed == [("v", "late", 3), ("v", "late", 3)]
         standing = db.sql("SELECT name, watermark FROM laminar_system.watermarks").rows()
         assert sorted(standing) == [("ev", at(20)), ("v", at(20))]
         # Deleting takes back what is open; what is final stays.
@@ -431,7 +429,7 @@ def test_a_row_is_late_once_for_a_view_that_was_held(db: laminar.Database) -> No
     db.execute("RESUME MATERIALIZED VIEW w")
     assert_same_bag(rows(db, "w"), [(1,), (2,)])
     assert_same_bag(db.sql("SELECT x FROM l").rows(), [(4,), (8,)])
-    assert db.engine.late_counts == {"w": 2}
+    assert db.metrics().late_rows == {"w": 2}
 
 
 def test_the_nearest_row_follows_every_change(db: laminar.Database) -> None:

@@ -75,7 +75,7 @@ def test_a_member_that_fails_holds_its_group(tmp_path: Path, spark: SparkSession
 
 def list_orphans(db: laminar.Database) -> list[str]:
     """Data files that no epoch names."""
-    known = set().union(*(each.files for each in db.engine.history()))
+    known = set().union(*(each.files for each in db.engine.timeline.kept()))
     found = [each for each in (db.path / "data").rglob("*") if each.is_file()]
     return [str(each) for each in found if each.relative_to(db.path).as_posix() not in known]
 

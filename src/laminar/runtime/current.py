@@ -18,7 +18,7 @@ from laminar.runtime.arrivals import pending_number
 from laminar.runtime.definitions import TableDefinition
 from laminar.runtime.functions import known_functions
 from laminar.runtime.keys import clashes, refuse_found, replacement
-from laminar.runtime.reading import Reader, quote_all
+from laminar.runtime.reading import Reader, faces_at, quote_all
 from laminar.runtime.refusals import SPARK_FAILS, explain_refusal
 from laminar.store.collect import collect
 
@@ -134,7 +134,7 @@ class CurrentRows:
     def _rows(self, definition: TableDefinition) -> str:
         """Bind committed and pending rows of a table; return the query of both."""
         name, visible = definition.name, self._engine.visible
-        _, faces = self._engine.faces_at(self._session, self._store, visible=visible)
+        _, faces = faces_at(self._engine, self._session, self._store, visible=visible)
         faces.frame(name, Version.AFTER).createOrReplaceTempView(_COMMITTED)
         start = visible.manifest.offsets.get(name) or 0
         listed = f"{columns(definition.shape.columns)}, {ARRIVAL}, {WEIGHT}"

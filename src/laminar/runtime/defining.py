@@ -15,9 +15,10 @@ from laminar.runtime.definitions import (
     TableDefinition,
     ViewDefinition,
 )
-from laminar.runtime.faces import moments_of
 from laminar.runtime.inlet_options import changed, parse
 from laminar.runtime.late import LATE_ROWS
+from laminar.runtime.moments import moments_of
+from laminar.runtime.opening import open_source
 from laminar.runtime.operators import restore
 from laminar.runtime.python_nodes import Spread, applied
 from laminar.sql.rewrite_options import with_source_options
@@ -30,11 +31,11 @@ def create_table(engine: Engine, definition: TableDefinition) -> None:
     """Define a table or source; it is empty."""
     with engine.lock:
         engine.catalog.refuse_duplicate(definition.name)
-        engine.open_source(definition)
+        open_source(engine, definition)
         engine.catalog.add_table(definition)
         engine.time.watermarks.add(definition)
-        engine.plan_storage()
-        engine.commit(engine.manifest.epoch, dict(engine.manifest.traces), engine.manifest.offsets)
+        engine.storing.plan()
+        engine.recommit()
 
 
 def configure_source(engine: Engine, name: str, given: Mapping[str, str]) -> None:
@@ -48,7 +49,7 @@ def configure_source(engine: Engine, name: str, given: Mapping[str, str]) -> Non
         parse(options, pushed=definition.connector is None)
         sql = with_source_options(definition.sql, options) if definition.sql else ""
         engine.catalog.definitions[name] = replace(definition, options=options, sql=sql)
-        engine.commit(engine.manifest.epoch, engine.manifest.traces, engine.manifest.offsets)
+        engine.recommit()
         engine.inlets.forget(name)  # opened again with the options of now
 
 
@@ -66,7 +67,7 @@ def create_view(engine: Engine, definition: ViewDefinition) -> None:
         if late_to is not None:
             sink = LateDefinition(late_to, definition.name)
             engine.catalog.add_view(sink, engine.catalog.late_program(sink))
-        engine.fill_and_commit((definition.name,), engine.manifest.traces)
+        engine.storing.fill_and_commit((definition.name,), engine.manifest.traces)
 
 
 def create_operator(
@@ -79,7 +80,7 @@ def create_operator(
         engine.operators[definition.name] = operator
         engine.catalog.add_view(definition, program)
         try:
-            engine.fill_and_commit((definition.name,), engine.manifest.traces)
+            engine.storing.fill_and_commit((definition.name,), engine.manifest.traces)
         except Exception:
             del engine.operators[definition.name]
             raise
@@ -96,7 +97,7 @@ def attach_operator(engine: Engine, name: str, operator: Any, spread: Spread = (
             definition.name, (applied(definition, operator, spread),)
         )
         restore({definition.name: operator}, engine.manifest.state.get("operators", {}))
-        engine.plan_storage()
+        engine.storing.plan()
 
 
 def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]:
@@ -117,7 +118,7 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
             source = engine.sources.pop(each, None)
             if source is not None:
                 close(source)
-        engine.plan_storage()
+        engine.storing.plan()
         kept = moments_of(engine.catalog.relations, engine.manifest.traces)
         traces = {
             key: value
@@ -128,7 +129,7 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
         engine.commit(engine.manifest.epoch, traces, offsets)
         # Ranges of a table that is gone must not be read from another one of its name.
         engine.wal.withdraw(engine.manifest.epoch + 1)
-        engine.forget_log(engine.manifest.epoch)
+        engine.epochs.forget_log(engine.manifest.epoch)
         engine.pending.keep_only(engine.tables())
         engine.publisher.forget_cursors()
         return dropped

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from laminar.delta.change import Version, columns, consolidate
 from laminar.delta.program import Mapped, Merged
 from laminar.model.trace import WEIGHT, Manifest, Trace
-from laminar.runtime.faces import Faces, Moment, moments_of
+from laminar.runtime.faces import Faces
+from laminar.runtime.moments import Moment, moments_of
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:

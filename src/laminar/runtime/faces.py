@@ -9,19 +9,20 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from laminar.delta.change import State, Version, bag, consolidate, quote, table
 from laminar.delta.linear import keeps_weights
 from laminar.delta.merge import content
-from laminar.delta.program import Mapped, Merged, Periodic
+from laminar.delta.program import Mapped, Merged
 from laminar.delta.render import change
 from laminar.model.event_time import END_OF_TIME, final, through
-from laminar.model.trace import WEIGHT, Segment, Trace
+from laminar.model.trace import WEIGHT, Segment
 from laminar.plan.nodes import Horizon, Project
+from laminar.runtime.moments import Moment
 from laminar.runtime.operators import signed_rows
-from laminar.runtime.relations import Base, Relations, partial_trace, pending_trace
+from laminar.runtime.relations import Relations, partial_trace
 from laminar.runtime.watermarks import Turn
 from laminar.store import SegmentStore
 
@@ -30,80 +31,6 @@ if TYPE_CHECKING:
 
 _FACE = re.compile(r"\b\w+__(?:before|after|delta)\b")
 """How faces are called in statements, see `delta.change.table`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A trace around an epoch: what it held before, and what the epoch adds."""
-
-    schema: str
-    before: tuple[Segment, ...] = ()
-    delta: tuple[Segment, ...] = ()
-
-    def segments(self, version: Version) -> tuple[Segment, ...]:
-        """Return the segments of one face."""
-        match version:
-            case Version.BEFORE:
-                return self.before
-            case Version.DELTA:
-                return self.delta
-            case Version.AFTER:
-                return (*self.before, *self.delta)
-
-    @property
-    def state(self) -> State:
-        """Return what statements may rely on."""
-        return State(
-            changed=bool(self.delta),
-            insert_only=all(each.insert_only for each in self.delta),
-            positive=all(each.insert_only for each in self.before),
-            existed=bool(self.before),
-            units=all(each.units for each in self.delta),
-            held_units=all(each.units for each in self.before),
-        )
-
-    @property
-    def has_retractions(self) -> bool:
-        """Whether a row and its retraction may both be here."""
-        return not all(each.insert_only for each in (*self.before, *self.delta))
-
-    @property
-    def changed_rows(self) -> int:
-        """Rows of the delta."""
-        return sum(each.rows for each in self.delta)
-
-
-def moments_of(
-    relations: Relations,
-    traces: Mapping[str, Trace],
-    at: int | None = None,
-    until: int | None = None,
-) -> dict[str, Moment]:
-    """Return every trace that a graph may need, with what it holds.
-
-    Args:
-        relations: the physical graph.
-        traces: what is stored.
-        at: the epoch to see it at; by default the newest.
-        until: an epoch after it, up to which all is one delta; by default there is none.
-    """
-    found: dict[str, Moment] = {}
-    for name, relation in relations.by_name.items():
-        is_table = isinstance(relation, Base)
-        schemas = {name: relation.shape.numbered if is_table else relation.shape.stored}
-        if isinstance(relation, Merged):
-            schemas[partial_trace(name)] = relation.partial_ddl
-        if isinstance(relation, Periodic):
-            schemas[pending_trace(name)] = schemas[name]
-        for trace, schema in schemas.items():
-            stored = traces.get(trace, Trace(schema))
-            if at is None:
-                found[trace] = Moment(schema, stored.segments)
-            else:
-                before, after = stored.cut(at)
-                delta = () if until is None else tuple(s for s in after if s.hi <= until)
-                found[trace] = Moment(schema, before, delta)
-    return found
 
 
 class States(Mapping[str, State]):

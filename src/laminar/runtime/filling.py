@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from laminar.delta.change import Version, consolidate, quote
 from laminar.delta.program import Program
 from laminar.model.trace import WEIGHT, Segment, Trace
-from laminar.runtime.faces import Faces, Moment, moments_of
+from laminar.runtime.faces import Faces
 from laminar.runtime.maintain import FullRunner, Maintainer
+from laminar.runtime.moments import Moment, moments_of
 from laminar.runtime.relations import Relations, partial_trace
 from laminar.runtime.watermarks import Turn
 from laminar.store import SegmentStore

@@ -9,8 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from laminar.checkpoint.restore import numbers
 from laminar.model.trace import Manifest
+from laminar.runtime.holding import Holding
+from laminar.runtime.opening import define
+from laminar.runtime.settings import Settings
 from laminar.runtime.visible import Visible
+from laminar.store import PendingLog
 
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
@@ -26,8 +31,21 @@ def follow(engine: Engine) -> None:
         if not engine.timeline.refresh():
             return
         now = engine.manifest
-        engine.moved(defined_anew=_defined(before) != _defined(now))
+        _move(engine, defined_anew=_defined(before) != _defined(now))
         engine.show(as_stored(engine, now))
+
+
+def _move(engine: Engine, *, defined_anew: bool) -> None:
+    """Take over what another process has committed, and compile what it has defined."""
+    engine.settings = Settings(engine.manifest.state.get("settings"))
+    engine.holding = Holding(engine)
+    engine.pending = PendingLog(engine.root, numbers(engine.manifest))
+    if defined_anew:
+        define(engine)
+    else:
+        # Whoever reads the last epoch goes on with what belongs to it.
+        engine.catalog = engine.catalog.copy()
+        engine.time.restore(engine.manifest)
 
 
 def as_stored(engine: Engine, manifest: Manifest) -> Visible:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from laminar.errors import LaminarError, OperatorError
 from laminar.model.trace import Trace
-from laminar.runtime.faces import Faces, Moment
+from laminar.runtime.faces import Faces
 from laminar.runtime.in_time import InTime
 from laminar.runtime.late import LateBatch
+from laminar.runtime.moments import Moment
 from laminar.runtime.refusals import first_sentence
 from laminar.runtime.relations import partial_trace
 from laminar.runtime.report import EpochReport, HeldReport, ViewReport

@@ -14,15 +14,15 @@ from laminar.dag import CheckpointBarrier
 from laminar.errors import OperatorError
 from laminar.model.trace import Segment, Trace
 from laminar.runtime.epoch_task import EpochTask
-from laminar.runtime.faces import Faces, Moment, moments_of
+from laminar.runtime.faces import Faces
 from laminar.runtime.flight import Delta
 from laminar.runtime.maintain import Maintainer
+from laminar.runtime.moments import Moment, moments_of
 from laminar.runtime.operators import restore
 from laminar.runtime.outcome import Outcome, sizes_of
 from laminar.runtime.relations import partial_trace, pending_trace
 from laminar.runtime.report import ViewReport
 from laminar.runtime.rooms import Room
-from laminar.runtime.spark import own_session, partitions
 from laminar.runtime.stepping import Pass, Plan
 from laminar.runtime.watermarks import Turn
 from laminar.store import discard
@@ -183,14 +183,13 @@ class Passes:
 
     def _own(self, views: Iterable[str]) -> list[str]:
         """Return the traces that views are kept in."""
-        names = sorted(part for view in views for part in self._engine.own(view))
+        names = sorted(part for view in views for part in self._engine.storing.own(view))
         return [*names, *map(partial_trace, names), *map(pending_trace, names)]
 
     def _beside(self) -> Room:
         """Return the room for views that are further behind; its names are not those of others."""
         if self._aside is None:
-            session = own_session(self._engine.spark, partitions())
-            self._aside = Room.of(self._engine.root, session)
+            self._aside = Room.beside(self._engine.root, self._engine.spark)
         self._aside.store.collect_limit = self._engine.store.collect_limit
         return self._aside
 
@@ -235,7 +234,7 @@ class _Trial:
             careful=careful,
             turn=self._turn,
         )
-        maintainer = Maintainer(self.faces, self._room.store, self.stop, engine.run_full)
+        maintainer = Maintainer(self.faces, self._room.store, self.stop, engine.full.run)
         held = frozenset(engine.catalog.programs) - frozenset(views)
         late_kept = engine.limits.late_rows_kept
         task = EpochTask(engine.catalog, self.faces, maintainer, held, self._sizes, late_kept)

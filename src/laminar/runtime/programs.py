@@ -129,12 +129,17 @@ def _output_shape(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> Sha
         )
     if isinstance(node.operator, StatefulOperator) or hasattr(node.operator, "process"):
         raise InvalidSchema(f'operator "{node.name}" has no schema; give one with schema=')
-    made = node.operator(*[engine.empty(name) for name in inputs])
+    made = node.operator(*[_empty(engine, name) for name in inputs])
     if not hasattr(made, "schema"):
         raise InvalidOperator(made)
     names = tuple(each.name for each in made.schema.fields)
     types = tuple(each.dataType.simpleString() for each in made.schema.fields)
     return Shape(node.name, names, types)
+
+
+def _empty(engine: Engine, name: str) -> DataFrame:
+    """Return a frame with a relation's columns and no rows."""
+    return engine.store.frame(engine.catalog.shape(engine.catalog.resolve(name)).ddl, ())
 
 
 def _sink(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Spread) -> None:

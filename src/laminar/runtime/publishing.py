@@ -240,7 +240,7 @@ def define_sink(
         definition = replace(definition, promise=promise)
         engine.publisher.add(definition, connector)
         try:
-            engine.tap()
+            engine.storing.tap()
             engine.publisher.catch_up()
         except Exception:
             drop_sink(engine, definition.name)
@@ -252,5 +252,5 @@ def drop_sink(engine: Engine, name: str) -> None:
     """Forget a sink; what it has written stays."""
     with engine.lock:
         engine.publisher.remove(name)
-        engine.tap()
+        engine.storing.tap()
         engine.publisher.forget_cursors()

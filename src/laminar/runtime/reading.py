@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +13,9 @@ from laminar.delta.program import Shape
 from laminar.errors import NotSupported, SegmentMissing, UnknownRelation
 from laminar.runtime.change_rows import changed_rows, changed_shape
 from laminar.runtime.differences import Differences
+from laminar.runtime.faces import Faces
 from laminar.runtime.functions import known_functions
+from laminar.runtime.moments import moments_of
 from laminar.runtime.refusals import SPARK_FAILS, explain_refusal, pointed
 from laminar.runtime.spark import suit
 from laminar.runtime.system import TABLES
@@ -88,8 +90,8 @@ class Reader:
             raise NotSupported(
                 f'"{SYSTEM}" as of an older epoch', "it describes the newest; leave AS OF EPOCH out"
             )
-        epoch, faces = self._engine.faces_at(
-            self.session, self.store, as_of_epoch, names, visible=visible
+        epoch, faces = faces_at(
+            self._engine, self.session, self.store, as_of_epoch, names, visible=visible
         )
         suit(self.session, changed=faces.held_rows(names), held=0)
         for name in names:
@@ -133,8 +135,8 @@ class Reader:
                 raise NotSupported(f'"{SYSTEM}" as of an older epoch', "it describes the newest")
             name = visible.catalog.resolve(past.relation)
             self._engine.retention.refuse_reading(name)
-            _, faces = self._engine.faces_at(
-                self.session, self.store, past.epoch, [name], visible=visible
+            _, faces = faces_at(
+                self._engine, self.session, self.store, past.epoch, [name], visible=visible
             )
             faces.content(name).createOrReplaceTempView(quote_all(past.bound))
             shapes[name.lower()] = visible.catalog.shape(name)
@@ -149,7 +151,7 @@ class Reader:
         cases = []
         for place, view in enumerate(visible.catalog.programs):
             # Each at its own epoch: a view that is behind has the rows it has.
-            _, own = self._engine.faces_at(self.session, self.store, None, [view], visible=visible)
+            _, own = faces_at(self._engine, self.session, self.store, None, [view], visible=visible)
             own.content(view).createOrReplaceTempView(f"__rows_{place}")
             literal = view.replace("\\", "\\\\").replace("'", "\\'")
             cases.append(f"WHEN '{literal}' THEN (SELECT COUNT(*) FROM __rows_{place})")
@@ -159,6 +161,30 @@ class Reader:
             for column, _ in table.columns
         ]
         return self.session.sql(f"SELECT {', '.join(listed)} FROM __views")
+
+
+def faces_at(
+    engine: Engine,
+    session: SparkSession,
+    store: SegmentStore,
+    epoch: int | None = None,
+    names: Iterable[str] = (),
+    *,
+    visible: Visible | None = None,
+) -> tuple[int, Faces]:
+    """Return all relations as they were at the newest epoch that the named ones have.
+
+    With an epoch it is the newest up to that; the named relations and what they read must have
+    been defined alike then.
+    """
+    visible = visible or engine.visible
+    manifest = visible.manifest
+    if epoch is not None:
+        manifest = engine.timeline.at(epoch, visible.upstream(list(names)))
+    relations = visible.relations_at(manifest)
+    at = visible.reach(manifest, names)
+    moments = moments_of(relations, manifest.traces, None if at == manifest.epoch else at)
+    return at, Faces(session, store, relations, moments)
 
 
 def quote_all(name: str) -> str:

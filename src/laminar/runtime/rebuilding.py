@@ -16,7 +16,6 @@ from laminar.runtime.executor import named_error
 from laminar.runtime.filling import Filler
 from laminar.runtime.relations import partial_trace, pending_trace
 from laminar.runtime.rooms import Room
-from laminar.runtime.spark import own_session, partitions
 
 if TYPE_CHECKING:
     from laminar.runtime.definitions import ViewDefinition
@@ -46,13 +45,13 @@ def _rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
             return
         at, epoch = engine.holding.cursor(name), engine.manifest.epoch
         traces = without(engine.manifest.traces, known, [name])
-        catalog.relations = engine.planned(catalog, traces)
+        catalog.relations = engine.storing.planned(catalog, traces)
         # What it reads must hand on rows, where it will need them.
-        engine.finish(catalog.relations.finished - engine.own(name))
+        engine.storing.finish(catalog.relations.finished - engine.storing.own(name))
         traces = without(engine.manifest.traces, known, [name])
         turn = engine.time.first(program, None if at == epoch else at)
-    room = Room.of(engine.root, own_session(engine.spark, partitions()))
-    filler = Filler(room.session, room.store, engine.run_full)
+    room = Room.beside(engine.root, engine.spark)
+    filler = Filler(room.session, room.store, engine.full.run)
     with engine.holding.locked({name}), engine.pinning(epoch):
         try:
             filled = filler.fill(program, catalog.relations, traces, at, turn)
@@ -78,7 +77,7 @@ def _put(
     with engine.changing(name):
         traces = without(engine.manifest.traces, engine.catalog.programs, [name]) | made
         engine.catalog.replace_view(new, program)
-        engine.plan_storage(traces)
+        engine.storing.plan(traces)
         epoch, holding = engine.manifest.epoch, engine.holding
         standing = holding.standing.with_filled([name], at, epoch, engine.limits.clock())
         with holding.standing_as(standing):

@@ -13,9 +13,17 @@ from laminar.checkpoint import CheckpointStorage, RecoveryConfig, aside
 from laminar.checkpoint.fingerprint import changed
 from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests
 from laminar.checkpoint.report import DagRecoveryMetrics, RecoveryWarning
-from laminar.checkpoint.restore import Restored, go_back, load
+from laminar.checkpoint.restore import Restored, finish, go_back, load, numbers
+from laminar.connectors.source import close
+from laminar.delta.program import Applied
 from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFailed
-from laminar.runtime.definitions import to_json
+from laminar.model.trace import Manifest
+from laminar.runtime.defining import attach_operator
+from laminar.runtime.definitions import OperatorDefinition, to_json
+from laminar.runtime.holding import Holding
+from laminar.runtime.opening import define
+from laminar.runtime.python_nodes import OBJECT
+from laminar.runtime.visible import Visible
 from laminar.store import ManifestStore
 
 if TYPE_CHECKING:
@@ -85,7 +93,9 @@ def rebuild(engine: Engine, views: tuple[str, ...]) -> None:
     if views:
         with engine.lock:
             known = [name for name in engine.catalog.in_order() if name in views]
-            engine.fill_and_commit(known, engine.with_rows(engine.manifest.traces, known))
+            engine.storing.fill_and_commit(
+                known, engine.storing.with_rows(engine.manifest.traces, known)
+            )
 
 
 def replay(engine: Engine) -> tuple[int, ...]:
@@ -142,10 +152,40 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
             catalog=kept,
         )
         engine.wal.forget_through(done.epoch)
-        engine.reload(done.manifest)
+        _go_on_from(engine, done.manifest)
         rebuild(engine, done.rebuild)
         engine.publisher.catch_up()
         return done
+
+
+def _go_on_from(engine: Engine, manifest: Manifest) -> None:
+    """Let an engine that runs go on from another manifest; objects of Python code stay with it."""
+    engine.forget_executor()
+    engine.retention.forget()
+    engine.publisher.forget()
+    engine.timeline.adopt(manifest)
+    programs, tables = engine.catalog.programs, engine.tables()
+    for name in list(engine.sources):
+        table = tables.get(name)
+        if table is None or table.connector != OBJECT:
+            close(engine.sources.pop(name))
+    engine.holding = Holding(engine)
+    engine.pending.reload(numbers(manifest))
+    finish(manifest, engine.pending, engine.wal)
+    define(engine)
+    for name in list(engine.operators):
+        if isinstance(engine.catalog.definitions.get(name), OperatorDefinition):
+            part = programs[name].relations[0]
+            spread = part.spread if isinstance(part, Applied) else ()
+            attach_operator(engine, name, engine.operators[name], spread)
+        else:
+            del engine.operators[name]
+    for name in [each for each in engine.sources if each not in engine.catalog.definitions]:
+        del engine.sources[name]
+    engine.storing.plan()
+    engine.retention.follow()
+    engine.show(Visible(engine.manifest, engine.catalog))
+    engine.changelog.notify()
 
 
 def _sinks(

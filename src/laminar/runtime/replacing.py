@@ -50,7 +50,7 @@ def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
         for name in affected[1:]:
             _recompile(engine.catalog, old.name, name)
         traces = without(traces, engine.catalog.programs, affected)
-        engine.fill_and_commit(affected, traces)
+        engine.storing.fill_and_commit(affected, traces)
     return True
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from laminar.runtime.spark import own_session, partitions
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -23,6 +24,32 @@ class Room:
     store: SegmentStore
 
     @classmethod
-    def of(cls, root: Path, session: SparkSession) -> Room:
-        """Return the room of a session."""
+    def beside(cls, root: Path, spark: SparkSession) -> Room:
+        """Return a room of a new session beside the user's."""
+        session = own_session(spark, partitions())
         return cls(session, SegmentStore(root, session))
+
+
+class Rooms:
+    """As many rooms as epochs may overlap; there is always a first."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self._root = root
+        self._spark = spark
+        self._all = [Room.beside(root, spark)]
+
+    @property
+    def first(self) -> Room:
+        """Where definitions are filled."""
+        return self._all[0]
+
+    def of(self, epoch: int) -> Room:
+        """Return where an epoch works; two in a row never meet."""
+        return self._all[epoch % len(self._all)]
+
+    def furnish(self, count: int, collect_limit: int) -> None:
+        """Have at least so many rooms, and let each carry deltas of so many rows by itself."""
+        while len(self._all) < count:
+            self._all.append(Room.beside(self._root, self._spark))
+        for room in self._all:
+            room.store.collect_limit = collect_limit

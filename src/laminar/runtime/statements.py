@@ -262,7 +262,7 @@ class Statements:
 
     def _set(self, settings: Any) -> None:
         if settings.given != self._engine.settings.given:
-            self._engine.change_settings(settings)
+            self._engine.tuning.change(settings)
 
     def _checkpoint(self, _statement: s.Checkpoint) -> Any:
         made = self._engine.checkpoints.now()

@@ -192,7 +192,7 @@ class Subscription(Generic[_T]):
         """Have the rows stored from now on: then the next changes need no comparison."""
         self.follows = True
         if not self._is_stored and not self._engine.read_only:
-            self._is_stored = self._engine.store_followed()
+            self._is_stored = self._engine.storing.store_followed()
 
     def _wait(self, seen: Visible, deadline: float | None) -> bool:
         """Wait for another epoch; say whether there may be one."""

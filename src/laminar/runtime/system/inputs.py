@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from laminar.model.event_time import END_OF_TIME
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
+from laminar.runtime.late import LATE_ROWS, read_kept
 from laminar.runtime.secrets import shown_options
 from laminar.runtime.system.table import Rows, SystemTable, columns
 
@@ -36,7 +37,7 @@ def _sources(engine: Engine, visible: Visible) -> Rows:
 
 
 def _watermarks(engine: Engine, _visible: Visible) -> Rows:
-    for each in engine.watermark_rows():
+    for each in engine.time.rows():
         kind = "Source" if each.is_source else "MaterializedView"
         # The end of time is no time that a calendar has.
         at = None if each.watermark_us >= END_OF_TIME else each.watermark_us
@@ -44,7 +45,8 @@ def _watermarks(engine: Engine, _visible: Visible) -> Rows:
 
 
 def _late_rows(engine: Engine, visible: Visible) -> Rows:
-    for row in engine.late_rows().to_pylist():
+    kept = engine.manifest.traces.get(LATE_ROWS)
+    for row in read_kept(engine.root, kept, engine.limits.late_rows_kept).to_pylist():
         definition = visible.catalog.definitions.get(row["relation"])
         sent_to = definition.emission.late_to if isinstance(definition, ViewDefinition) else None
         yield (

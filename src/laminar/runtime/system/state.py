@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _epochs(engine: Engine, _visible: Visible) -> Rows:
-    for manifest in engine.history():
+    for manifest in engine.timeline.kept():
         report = manifest.state.get("report") or {}
         traces = manifest.traces.values()
         yield (
@@ -98,7 +98,7 @@ def _settings(engine: Engine, _visible: Visible) -> Rows:
     for name, each in SETTINGS.items():
         yield (
             f"{PREFIX}{name}",
-            engine.setting(name),
+            engine.tuning.text(name),
             each.default,
             name in engine.settings.given,
             each.kind,

@@ -97,7 +97,7 @@ def _reason(program: Program) -> str:
 
 
 def _refreshes(engine: Engine, _visible: Visible) -> Rows:
-    for manifest in engine.history():
+    for manifest in engine.timeline.kept():
         report = manifest.state.get("report") or {}
         if not report:
             continue
