@@ -13,6 +13,7 @@ from laminar.cli.reading import Command, parse_steps, read_file
 from laminar.cli.runner import Runner, interruptible
 from laminar.errors import SqlError, SqlSyntaxError, UnknownRelation, nearest
 from laminar.runtime.definitions import OperatorDefinition, TableDefinition
+from laminar.runtime.secrets import shown_definition
 
 _E = TypeVar("_E", bound=SqlError)
 
@@ -61,8 +62,8 @@ def _describe(runner: Runner, command: Command) -> bool:
     if name in catalog.programs:
         printer.line(f"reads: {', '.join(catalog.programs[name].sources()) or 'nothing'}")
     printer.line(f"read by: {', '.join(catalog.registry.get_dependents(name)) or 'nothing'}")
-    if catalog.definitions[name].sql:
-        printer.line(f"\n{catalog.definitions[name].sql};")
+    if defined := shown_definition(catalog.definitions[name]):
+        printer.line(f"\n{defined};")
     return True
 
 

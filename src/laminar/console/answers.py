@@ -8,7 +8,7 @@ from laminar.console.folder import Snapshot
 from laminar.dag import DagChannelType, DagNodeType
 from laminar.errors import UnknownRelation
 from laminar.runtime.definitions import OperatorDefinition, TableDefinition, ViewDefinition
-from laminar.runtime.secrets import shown_options, shown_sql
+from laminar.runtime.secrets import shown_definition, shown_options, shown_sql
 from laminar.runtime.status import RelationStatus, kind_of
 
 
@@ -54,10 +54,9 @@ def definition(now: Snapshot, name: str) -> dict[str, Any]:
         }
     defined = graph.definitions[found]
     options = {}
-    sql = defined.sql
+    sql = shown_definition(defined)
     if isinstance(defined, TableDefinition):
         options = dict(shown_options(defined.options))
-        sql = shown_sql(sql)
     elif isinstance(defined, ViewDefinition):
         sql = sql or defined.query
         options = {

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import ClassVar, Self
 
+from laminar.errors.secrets import without_secrets
+
 
 class LaminarError(Exception):
     """Something went wrong that the user can read about and act on.
@@ -35,8 +37,10 @@ class LaminarError(Exception):
         self.span = (offset, length)
         start = text.rfind("\n", 0, offset) + 1
         end = text.find("\n", offset)
-        line = text[start : len(text) if end < 0 else end].rstrip("\r")
-        before, under = line[: offset - start], line[offset - start :][: max(length, 1)]
+        end = len(text) if end < 0 else end
+        line = without_secrets(text, start, end).rstrip("\r")
+        before = without_secrets(text, start, offset)
+        under = line[len(before) :][: max(length, 1)]
         margin = "".join(map(_blank, before))
         self._excerpt = f"    {line}\n    {margin}{'^' * max(1, sum(map(_cells, under)))}"
         return self._placed(text.count("\n", 0, offset) + 1, offset - start + 1)

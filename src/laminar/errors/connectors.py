@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from laminar.errors.base import LaminarError, did_you_mean, nearest
+from laminar.errors.secrets import HIDDEN, is_secret
 
 
 class SourceError(LaminarError):
@@ -88,7 +89,8 @@ class BadOption(SourceError):
 
     def __init__(self, connector: str, option: str, value: object, expected: str) -> None:
         super().__init__(
-            f'option "{option}" of connector "{connector}" cannot be {value!r}',
+            f'option "{option}" of connector "{connector}" cannot be'
+            f" {HIDDEN if is_secret(option) else repr(value)}",
             hint=f"it takes {expected}",
         )
         self.connector = connector

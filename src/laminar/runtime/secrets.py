@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from laminar.errors import SqlError
+from laminar.errors.secrets import HIDDEN, is_secret
+from laminar.runtime.definitions import Definition, TableDefinition
 from laminar.sql.tokens import Kind, Token, tokenize
-
-_SECRET = re.compile(r"password|secret|token|credential|(api|access|private).?key", re.IGNORECASE)
-_HIDDEN = "***"
 
 
 def shown_options(options: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return options as pairs, without the values of secret ones."""
-    return [
-        (name, _HIDDEN if _SECRET.search(name) else value)
-        for name, value in sorted(options.items())
-    ]
+    return [(name, HIDDEN if is_secret(name) else value) for name, value in sorted(options.items())]
+
+
+def shown_definition(definition: Definition) -> str:
+    """Return the statement that defined a relation as anybody may see it; empty if none did.
+
+    A condition of a view such as `token = 'x'` is no option.
+    """
+    is_table = isinstance(definition, TableDefinition)
+    return shown_sql(definition.sql) if is_table else definition.sql
 
 
 def shown_sql(sql: str) -> str:
@@ -25,11 +29,11 @@ def shown_sql(sql: str) -> str:
     try:
         tokens = tokenize(sql)
     except SqlError:
-        return _HIDDEN  # a text that cannot be read may hold anything
+        return HIDDEN  # a text that cannot be read may hold anything
     kept, at = [], 0
     for place, token in enumerate(tokens):
         if place >= 2 and tokens[place - 1].is_symbol("=") and _is_secret(tokens, place - 2):
-            kept += [sql[at : token.start], f"'{_HIDDEN}'"]
+            kept += [sql[at : token.start], f"'{HIDDEN}'"]
             at = token.end
     return "".join([*kept, sql[at:]])
 
@@ -40,4 +44,4 @@ def _is_secret(tokens: tuple[Token, ...], last: int) -> bool:
     while first >= 2 and tokens[first - 1].is_symbol("."):
         first -= 2
     parts = (each.value for each in tokens[first : last + 1] if each.kind is not Kind.SYMBOL)
-    return _SECRET.search(".".join(parts)) is not None
+    return is_secret(".".join(parts))

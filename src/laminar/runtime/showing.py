@@ -16,6 +16,7 @@ from laminar.runtime.lineage import dependency_lines
 from laminar.runtime.reading import Reader
 from laminar.runtime.relations import Base, Relations
 from laminar.runtime.retained import UNREAD
+from laminar.runtime.secrets import shown_definition, shown_sql
 from laminar.runtime.system import TABLES
 from laminar.runtime.system.views import states_of
 from laminar.runtime.view_options import OPTIONS
@@ -98,11 +99,9 @@ class Showing:
         sink = find_sink(self._engine, name)
         for each in self._engine.publisher.sinks():
             if each.name == sink:
-                return each.sql
+                return shown_sql(each.sql)
         definition = self._catalog.definitions[self._catalog.resolve(name)]
-        if definition.sql:
-            return definition.sql
-        return _statement_of(definition.name, definition)
+        return shown_definition(definition) or _statement_of(definition.name, definition)
 
     def describe(self, statement: s.Describe) -> Any:
         """Answer DESCRIBE: one row per column."""

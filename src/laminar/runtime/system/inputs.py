@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from laminar.model.event_time import END_OF_TIME
 from laminar.runtime.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.late import LATE_ROWS, read_kept
-from laminar.runtime.secrets import shown_options
+from laminar.runtime.secrets import shown_definition, shown_options
 from laminar.runtime.system.table import Rows, SystemTable, columns
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _sources(engine: Engine, visible: Visible) -> Rows:
             list(each.primary_key),
             None if offset is None else json.dumps(offset),
             waits,
-            each.sql or None,
+            shown_definition(each) or None,
         )
 
 

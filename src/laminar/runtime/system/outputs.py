@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laminar.runtime.secrets import shown_options
+from laminar.runtime.secrets import shown_options, shown_sql
 from laminar.runtime.system.table import Rows, SystemTable, columns
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def _sinks(engine: Engine, visible: Visible) -> Rows:
             sink.promise,
             cursor,
             lag,
-            sink.sql or None,
+            shown_sql(sink.sql) or None,
         )
 
 
