@@ -292,6 +292,9 @@ def test_a_mistake_of_ours_is_json_too(client: Client, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Folder, "snapshot", broken)
     assert fault(client, "/api/status", 500)["code"] == "LMR-0001"
+    found = client.get("/api/status").headers
+    assert found["x-content-type-options"] == "nosniff"
+    assert "default-src 'none'" in found["content-security-policy"]
 
     def forbidden(_: Folder) -> None:
         raise PermissionError(13, "Permission denied", "manifests")
