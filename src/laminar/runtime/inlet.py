@@ -133,8 +133,6 @@ class SourceInlet:
         self.consumed = position
         """Where the last range ended that an epoch took."""
         self._way: deque[Step | SpillFile] = deque(spill.way_from(position) if spill else ())
-        self.latest: int | None = None
-        """The largest event time that was read."""
         self._unsent: tuple[Any, Range, dict[str, int]] | None = None
         self._next_poll = 0.0
         self._prepared: Prepared | None = None
@@ -221,8 +219,7 @@ class SourceInlet:
         while self._way and isinstance(self._way[0], SpillFile):
             file = self._way.popleft()
             assert isinstance(file, SpillFile)
-            self.bridge.channel.adopt(file)
-            self.bridge.go_on_from(file.step.end)
+            self.bridge.adopt(file)
             self._position = file.step.end
         return True
 
@@ -249,8 +246,6 @@ class SourceInlet:
             return False
         self._unsent = None
         self._position = taken.end
-        if high is not None:
-            self.latest = high if self.latest is None else max(high, self.latest)
         return True
 
     def say(self, watermark: int) -> None:
@@ -378,6 +373,11 @@ class SourceInlet:
     def deadline(self) -> float | None:
         """When the open batch will be old enough."""
         return self._consumer.deadline
+
+    @property
+    def latest(self) -> int | None:
+        """The largest event time that was read."""
+        return self.bridge.latest
 
     @property
     def counters(self) -> BridgeCounters:
