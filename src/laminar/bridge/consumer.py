@@ -50,6 +50,19 @@ class BridgeConsumer:
         """
         actions, self._ready = self._ready, []
         self._formed = sum(type(each) is ProcessBatch for each in actions) if actions else 0
+        try:
+            self._advance(actions, limit)
+            is_last = limit is None or self._formed < limit
+            if self._is_open and is_last and (flush or self._is_old()):
+                self._close(actions)
+        except BaseException:
+            self._ready = actions  # a spill file that cannot be read takes nothing else with it
+            raise
+        if limit is not None and self._formed > limit:
+            actions = self._keep_back(actions, limit)
+        return actions
+
+    def _advance(self, actions: list[Ring1Action], limit: int | None) -> None:
         memory, pop = self._channel.memory, self._channel.pop
         while limit is None or self._formed < limit or self._is_at_mark():
             message = memory.popleft() if memory else pop()
@@ -60,12 +73,7 @@ class BridgeConsumer:
             elif message is not None:
                 self._add_mark(message, actions)
             else:
-                break
-        if self._is_open and (limit is None or self._formed < limit) and (flush or self._is_old()):
-            self._close(actions)
-        if limit is not None and self._formed > limit:
-            actions = self._keep_back(actions, limit)
-        return actions
+                return
 
     def _is_at_mark(self) -> bool:
         return not self._is_open and self._channel.next_is_mark()
