@@ -11,7 +11,13 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
-from laminar.bridge import BatchPolicy, DropNewest, PauseSource, SpillToDisk
+from laminar.bridge import (
+    BackpressureStrategy,
+    BatchPolicy,
+    DropNewest,
+    PauseSource,
+    SpillToDisk,
+)
 from laminar.errors import Backpressure
 from laminar.model.trace import Segment
 from laminar.runtime.definitions import TableDefinition
@@ -336,6 +342,48 @@ def test_spilled_rows_come_in_order_and_survive_a_crash(tmp_path: Path) -> None:
         again.now += 1.0
     assert bench.rows + again.rows == list(range(500))
     assert source.polled - asked < 50  # it was not all read again
+    assert list(tmp_path.rglob("*.spill")) == []
+
+
+@pytest.mark.parametrize(
+    "strategy", [PauseSource(), DropNewest(), SpillToDisk()], ids=lambda each: type(each).__name__
+)
+def test_ten_minutes_of_a_source_five_times_too_fast(
+    strategy: BackpressureStrategy, tmp_path: Path
+) -> None:
+    """50 rows come every 3 seconds and 50 rows every 15 are taken; the clock is ours."""
+    source = Numbers(poll=50)
+    given = options(strategy=strategy, policy=BatchPolicy(max_rows=50), buffer_rows=200)
+    bench = Bench(tmp_path, source, given)
+    behind, sizes = 0, set()
+    for second in range(0, 600, 3):
+        bench.now = float(second)
+        source.total += 50
+        bench.poll()
+        if second % 15 == 12:
+            sizes.add(len(bench.step(whole=False) or ()))
+        assert bench.inlet.bridge.channel.rows <= 200  # the bound, in every second
+        behind = max(behind, bench.inlet.counters.waiting)
+    counted = bench.inlet.counters
+    assert sizes == {50}
+    if isinstance(strategy, SpillToDisk):
+        assert behind > 7_500
+        assert counted.spilled > 7_500
+    else:
+        assert behind <= 200
+    while bench.step(whole=False) is not None or bench.inlet.counters.waiting:
+        bench.now += 1.0
+        bench.poll()
+    counted = bench.inlet.counters
+    if isinstance(strategy, DropNewest):
+        assert counted.dropped > 7_500
+        assert len(bench.rows) + counted.dropped == source.total
+        assert bench.rows == sorted(set(bench.rows))
+    else:
+        assert bench.rows == list(range(10_000))
+        assert counted.dropped == 0
+    if isinstance(strategy, PauseSource):
+        assert counted.paused_seconds > 400
     assert list(tmp_path.rglob("*.spill")) == []
 
 

@@ -32,6 +32,8 @@ class Channel:
     __slots__ = (
         "_behind",
         "_spill",
+        "_spilled_in",
+        "_spilled_out",
         "_steps",
         "bytes_in",
         "bytes_out",
@@ -56,6 +58,8 @@ class Channel:
         self._spill = spill
         self.rows_in = self.bytes_in = 0  # written by the producer alone
         self.rows_out = self.bytes_out = 0  # written by the consumer alone
+        self._spilled_in = 0  # rows; written by the producer alone
+        self._spilled_out = 0  # written by the consumer alone
 
     @property
     def spill(self) -> SpillLog | None:
@@ -75,9 +79,7 @@ class Channel:
     @property
     def waiting(self) -> int:
         """Rows that were not handed out, on disk too."""
-        return self.rows + sum(
-            each.rows for each in _snapshot(self._behind) if isinstance(each, SpillFile)
-        )
+        return self.rows + self._spilled_in - self._spilled_out
 
     @property
     def is_spilling(self) -> bool:
@@ -142,12 +144,14 @@ class Channel:
         assert self._spill is not None
         before = _snapshot(self._steps) if not self._behind else ()
         file = self._spill.append(batch, before, limit)
-        if file is not None:
-            self._behind.append(file)
-        return file is not None
+        if file is None:
+            return False
+        self.adopt(file)
+        return True
 
     def adopt(self, file: SpillFile) -> None:
-        """Put a file that an earlier process has left at the end."""
+        """Put a file at the end, which may be one that an earlier process has left."""
+        self._spilled_in += file.rows
         self._behind.append(file)
 
     # Consumer
@@ -168,9 +172,13 @@ class Channel:
             return None
         assert self._spill is not None
         head = self._behind[0]
-        message = self._spill.read(head) if isinstance(head, SpillFile) else head
+        if not isinstance(head, SpillFile):
+            self._behind.popleft()
+            return head
+        batch = self._spill.read(head)
         self._behind.popleft()
-        return message
+        self._spilled_out += head.rows
+        return batch
 
     def release(self, batch: RowBatch) -> None:
         """Forget a batch for good: its epoch is committed."""
