@@ -1,7 +1,7 @@
 """From `insert` to a view that shows it: the delay at several rates, epochs in the background.
 
-`python -m benchmarks delay` measures the default policy; `python -m benchmarks.bench_delay` compares
-policies, in less than five minutes, and prints a table in Markdown.
+`python -m benchmarks delay` measures the default policy, `python -m benchmarks.bench_delay`
+compares policies, in less than five minutes, and prints a table in Markdown.
 
 A delay counts from the moment at which a batch was due, so a producer that is held up counts as
 well, to the moment at which its epoch is committed: a reader that asks then sees it. Batches that

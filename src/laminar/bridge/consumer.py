@@ -129,6 +129,19 @@ class BridgeConsumer:
 
     def _add_batch(self, batch: RowBatch, actions: list[Ring1Action]) -> None:
         parts = self._parts
+        if (
+            batch.num_rows >= self._max_rows
+            and batch.end is not None
+            and batch.place is None
+            and not parts
+            and not self._events
+            and self._held is None
+        ):  # it passes as it is
+            actions.append(ProcessBatch((batch,)))
+            self._formed += 1
+            self._channel.rows_out += batch.num_rows
+            self._channel.bytes_out += batch.size
+            return
         if batch.end is None:
             if self._events or (parts and parts[-1].end is not None):
                 self._close(actions)
