@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from laminar.bridge import BatchPolicy, BridgeConsumer, PipelineBridge
+from laminar.bridge.messages import size_of
 from laminar.errors import InvalidSetting
 
 from .tools import SCHEMA, Seconds, batches, numbers, rows, span, told
@@ -41,7 +42,7 @@ def test_a_range_is_not_cut() -> None:
 
 def test_a_batch_is_closed_by_its_bytes() -> None:
     bridge = PipelineBridge()
-    size = span(30, 40).nbytes
+    size = size_of(span(30, 40))
     for at in range(0, 40, 10):
         bridge.send_batch(span(at, at + 10), start=at, end=at + 10)
     assert sized(bridge, BatchPolicy(max_bytes=2 * size)) == [20, 20]

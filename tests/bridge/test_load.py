@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
+import numpy as np
 import psutil  # type: ignore[import-untyped]
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pytest
 
 from laminar.bridge import (
@@ -31,7 +33,7 @@ TEXT = pa.array(["x" * 50] * CHUNK)
 
 
 def chunk(at: int) -> pa.Table:
-    return pa.table({"n": pa.array(range(at, at + CHUNK), pa.int64()), "text": TEXT}, SCHEMA)
+    return pa.table({"n": pa.array(np.arange(at, at + CHUNK)), "text": TEXT}, SCHEMA)
 
 
 class Load:
@@ -70,7 +72,7 @@ class Load:
         for batch in batches(actions):
             values = batch.table["n"]
             self.taken += len(values)
-            self.sum += sum(values.to_pylist())
+            self.sum += pc.sum(values).as_py()
             self.consumer.release(batch)
         return bool(actions)
 

@@ -24,12 +24,12 @@ from .tools import SCHEMA, Seconds, batches, numbers, rows, span, told
 
 def test_rows_sent_one_by_one_arrive_as_columns() -> None:
     bridge = PipelineBridge(schema=SCHEMA)
-    assert bridge.send_event((1, "a"), event_time=10, key_hash=7)
+    assert bridge.send_event((1, "a"), event_time=10)
     assert bridge.send_event((2, None), event_time=30)
     (batch,) = batches(BridgeConsumer(bridge).drain(flush=True))
     assert batch.table.to_pylist() == [{"n": 1, "name": "a"}, {"n": 2, "name": None}]
     assert batch.event_time == 30
-    assert batch.parts[0].key_hash == [7, None]
+    assert bridge.latest == 30
     assert bridge.counters.sent == 2
 
 
@@ -93,6 +93,54 @@ def test_a_watermark_does_not_go_back() -> None:
     bridge.send_watermark(50)
     assert told(consumer.drain()) == []
     assert consumer.current_watermark == 100
+
+
+def test_a_higher_watermark_is_not_lost_to_a_lower_one_behind_it() -> None:
+    bridge = PipelineBridge()
+    bridge.send_watermark(100)
+    bridge.send_watermark(50)
+    assert told(BridgeConsumer(bridge).drain()) == ["w100"]
+
+
+def test_a_slice_counts_as_its_share_unless_it_is_small() -> None:
+    """What comes in goes out again, whatever it counts as; small batches are not looked into."""
+    table = pa.table({"n": pa.array(range(100_000), pa.int64())})
+    bridge = PipelineBridge(capacity_rows=None, capacity_bytes=table.nbytes)
+    for at in range(0, 100_000, 10_000):
+        bridge.send_batch(table.slice(at, 10_000), start=at, end=at + 10_000)
+    assert bridge.counters.waiting_bytes == table.nbytes
+    consumer = BridgeConsumer(bridge, BatchPolicy(max_rows=10_000))
+    assert [each.num_rows for each in batches(consumer.drain())] == [10_000] * 10
+    bridge.send_batch(rows(1, 2, 3))
+    assert bridge.counters.waiting_bytes >= rows(1, 2, 3).nbytes
+    consumer.drain(flush=True)
+    assert bridge.counters.waiting_bytes == 0
+
+
+def test_single_rows_meet_the_bound_exactly() -> None:
+    """Room is looked up for many rows at once, and still no row too many is taken."""
+    bridge = PipelineBridge(schema=SCHEMA, capacity_rows=2_500)
+    consumer = BridgeConsumer(bridge, BatchPolicy(max_rows=1_000))
+
+    def send() -> int:
+        sent = 0
+        try:
+            while bridge.send_event((sent, "x")):
+                sent += 1
+        except Backpressure:
+            return sent
+        return sent
+
+    assert send() == 2_500
+    assert len(consumer.drain(limit=1)) == 1
+    assert send() == 1_000
+    bridge.send_watermark(1)
+    assert len(batches(consumer.drain(limit=1))) == 1
+    bridge.send_batch(rows(*range(999)))  # room that single rows had counted on
+    assert send() == 1
+    assert bridge.channel.rows == 2_500
+    found = bridge.counters
+    assert (found.sent, found.batches) == (4_500, 3_502)
 
 
 def test_closing_ends_the_stream_and_takes_no_more() -> None:

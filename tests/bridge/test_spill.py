@@ -101,7 +101,7 @@ def test_a_full_disk_share_pauses_or_drops(tmp_path: Path, then: DropNewest | No
 
 def test_a_damaged_file_is_named_and_nothing_is_skipped(tmp_path: Path) -> None:
     bridge = spilling(tmp_path)
-    consumer = BridgeConsumer(bridge)
+    consumer = BridgeConsumer(bridge, BatchPolicy(max_rows=1))
     bridge.send_batch(rows(1, 2))
     bridge.send_batch(rows(3))
     path = tmp_path / "000000000001.spill"
@@ -111,6 +111,9 @@ def test_a_damaged_file_is_named_and_nothing_is_skipped(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(SpillCorrupt, match=r"000000000001\.spill"):
             consumer.drain(flush=True)
+    good = bytes(data[:-20]) + bytes([data[-20] ^ 1]) + bytes(data[-19:])
+    path.write_bytes(good)
+    assert numbers(consumer.drain(flush=True)) == [1, 2, 3]  # what was drained before it, too
     path.write_bytes(b"rubbish")
     with pytest.raises(SpillCorrupt, match="spill"):
         SpillLog(tmp_path)

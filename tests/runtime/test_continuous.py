@@ -156,3 +156,27 @@ def test_a_source_that_cannot_be_read_is_reported_while_others_go_on() -> None:
     with pytest.raises(SourceReadFailed):
         loop.stop()
     assert loop.status.failures == 1  # the same one is told once
+
+
+def test_a_loop_that_its_listener_stops_does_not_end_the_next_one() -> None:
+    at_last_epoch, may_end = threading.Event(), threading.Event()
+
+    def step() -> int:
+        if not at_last_epoch.is_set():
+            loop.halt()  # as a listener does, on the thread of the loop
+            at_last_epoch.set()
+            may_end.wait(10)
+        return 0
+
+    loop = loop_of(step)
+    loop.start()
+    assert at_last_epoch.wait(10)
+    first = loop._thread
+    loop.start()
+    may_end.set()
+    assert first is not None
+    first.join(10)
+    assert not first.is_alive()
+    assert loop.status.running
+    loop.stop()
+    assert not loop.status.running

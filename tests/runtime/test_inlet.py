@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
-from laminar.bridge import BatchPolicy, DropNewest, PauseSource, SpillToDisk
+from laminar.bridge import (
+    BackpressureStrategy,
+    BatchPolicy,
+    DropNewest,
+    PauseSource,
+    SpillToDisk,
+)
 from laminar.errors import Backpressure
 from laminar.model.trace import Segment
 from laminar.runtime.definitions import TableDefinition
 from laminar.runtime.ingest import Taken
-from laminar.runtime.inlet import Site, SourceInlet
+from laminar.runtime.inlet import SourceInlet
 from laminar.runtime.inlet_options import InletOptions
+from laminar.runtime.polling import Site
 from laminar.runtime.pushed import PushedInlet
 from laminar.store import PendingLog, Range
 
@@ -86,9 +94,14 @@ class Bench:
     """One inlet, and the epochs that read from it."""
 
     def __init__(
-        self, folder: Path, source: Numbers, options: InletOptions, at: Any = None
+        self,
+        folder: Path,
+        source: Numbers,
+        options: InletOptions,
+        at: Any = None,
+        made: ListIngest | None = None,
     ) -> None:
-        self.ingest = ListIngest()
+        self.ingest = made or ListIngest()
         self.running = False
         self.gated = False
         self.now = 0.0
@@ -223,6 +236,47 @@ def test_a_step_after_polling_takes_all_that_came_in(tmp_path: Path) -> None:
     assert bench.step() == list(range(25))
 
 
+def test_a_step_after_the_loop_has_ended_looks_again(tmp_path: Path) -> None:
+    source = Numbers(total=0)
+    bench = Bench(tmp_path, source, options())
+    bench.running = True
+    bench.inlet.pump()
+    assert bench.inlet._future is not None
+    bench.inlet._future.result(10)
+    bench.running = False
+    source.total = 5  # after the last poll of the loop
+    assert bench.step() == list(range(5))
+
+
+class BusyIngest(ListIngest):
+    """While it writes, a source brings more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def write(self, *given: Any) -> Taken:
+        taken = super().write(*given)
+        self.meanwhile()
+        return taken
+
+
+def test_a_step_beside_a_source_that_never_ends_has_an_end(tmp_path: Path) -> None:
+    """It takes what is before its barrier, not what comes in while it takes."""
+    ingest = BusyIngest()
+    bench = Bench(tmp_path, Numbers(total=1_000), options(), made=ingest)
+    bench.poll()
+    held = bench.inlet.counters.sent
+    ingest.meanwhile = lambda: bench.inlet._polling.poll()
+    assert bench.step() == list(range(held))
+    assert held < 100
+    ingest.meanwhile = lambda: None
+    bench.running = False
+    while bench.step() is not None:
+        pass
+    assert bench.rows == list(range(1_000))
+
+
 def test_what_is_dropped_is_counted_and_never_inside_a_range(tmp_path: Path) -> None:
     source = Numbers(total=200)
     bench = Bench(tmp_path, source, options(strategy=DropNewest()))
@@ -291,6 +345,48 @@ def test_spilled_rows_come_in_order_and_survive_a_crash(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.spill")) == []
 
 
+@pytest.mark.parametrize(
+    "strategy", [PauseSource(), DropNewest(), SpillToDisk()], ids=lambda each: type(each).__name__
+)
+def test_ten_minutes_of_a_source_five_times_too_fast(
+    strategy: BackpressureStrategy, tmp_path: Path
+) -> None:
+    """50 rows come every 3 seconds and 50 rows every 15 are taken; the clock is ours."""
+    source = Numbers(poll=50)
+    given = options(strategy=strategy, policy=BatchPolicy(max_rows=50), buffer_rows=200)
+    bench = Bench(tmp_path, source, given)
+    behind, sizes = 0, set()
+    for second in range(0, 600, 3):
+        bench.now = float(second)
+        source.total += 50
+        bench.poll()
+        if second % 15 == 12:
+            sizes.add(len(bench.step(whole=False) or ()))
+        assert bench.inlet.bridge.channel.rows <= 200  # the bound, in every second
+        behind = max(behind, bench.inlet.counters.waiting)
+    counted = bench.inlet.counters
+    assert sizes == {50}
+    if isinstance(strategy, SpillToDisk):
+        assert behind > 7_500
+        assert counted.spilled > 7_500
+    else:
+        assert behind <= 200
+    while bench.step(whole=False) is not None or bench.inlet.counters.waiting:
+        bench.now += 1.0
+        bench.poll()
+    counted = bench.inlet.counters
+    if isinstance(strategy, DropNewest):
+        assert counted.dropped > 7_500
+        assert len(bench.rows) + counted.dropped == source.total
+        assert bench.rows == sorted(set(bench.rows))
+    else:
+        assert bench.rows == list(range(10_000))
+        assert counted.dropped == 0
+    if isinstance(strategy, PauseSource):
+        assert counted.paused_seconds > 400
+    assert list(tmp_path.rglob("*.spill")) == []
+
+
 def test_an_epoch_does_not_wait_for_a_source_that_is_slow_to_answer(tmp_path: Path) -> None:
     source = Numbers(total=10)
     source.answers.clear()
@@ -330,10 +426,8 @@ class SparkIngest(ListIngest):
 
 def test_ranges_that_spark_reads_come_one_at_a_time(tmp_path: Path) -> None:
     """Their rows are numbered when they are read, so no other may be taken in between."""
-    bench = Bench(tmp_path, Numbers(total=40), options())
     ingest = SparkIngest()
-    bench.ingest = ingest
-    bench.inlet._site = replace(bench.inlet._site, ingest=ingest)  # type: ignore[arg-type]
+    bench = Bench(tmp_path, Numbers(total=40), options(), made=ingest)
     bench.poll()
     assert list(ingest.written.values()) == [list(range(10))]
     for _ in range(4):
@@ -391,6 +485,17 @@ def test_pushed_rows_are_taken_together_or_by_the_policy(tmp_path: Path) -> None
     again = pushed(tmp_path, at=1)
     again.took(Range("s", 1, 2))  # as in a replay, which no cut came before
     assert again.cut(2, whole=True) == Range("s", 2, 3)
+
+
+def test_what_is_pushed_into_a_closed_way_is_not_kept_twice(tmp_path: Path) -> None:
+    log = PendingLog(tmp_path)
+    inlet = pushed(tmp_path, log)
+    assert inlet.push(rows(3))
+    inlet.close()
+    assert not inlet.push(rows(3))  # so it is pushed into the one that is opened next
+    again = pushed(tmp_path, log)
+    assert again.push(rows(3))
+    assert again.cut(1, whole=True) == Range("s", 0, 2)
 
 
 def test_a_push_source_pauses_drops_or_fills_its_share_of_the_disk(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ class NumbersSource:
         self.total = total
         self.per_poll = per_poll
         self.broken = ""
+        self.read_to = 0
 
     def latest_offset(self, start: Any) -> Any:
         if self.broken:
@@ -30,6 +31,7 @@ class NumbersSource:
 
     def read_arrow(self, start: Any, end: Any) -> pa.Table:
         numbers = range(start or 0, end)
+        self.read_to = max(self.read_to, end)
         return pa.table(
             {
                 "n": pa.array(numbers, pa.int64()),

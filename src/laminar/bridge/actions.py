@@ -19,7 +19,7 @@ class ProcessBatch:
     @property
     def num_rows(self) -> int:
         """How many rows there are."""
-        return sum(part.rows.num_rows for part in self.parts)
+        return sum(part.num_rows for part in self.parts)
 
     @property
     def event_time(self) -> int | None:

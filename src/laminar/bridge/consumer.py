@@ -26,14 +26,17 @@ class BridgeConsumer:
         self.policy = policy or BatchPolicy()
         self._bridge = bridge
         self._channel = bridge.channel
+        self._max_rows = self.policy.max_rows
+        self._max_bytes = self.policy.max_bytes
         self._latency = self.policy.max_latency.total_seconds()
         self._parts: list[RowBatch] = []
         self._events: list[RowEvent] = []
         self._rows = self._bytes = 0
-        self._counted = (0, 0)  # of those, what the bridge counts as being in memory
+        self._spilled_rows = self._spilled_bytes = 0  # of those, what was not in memory before
         self._first_at = 0.0
         self._held: int | None = None  # a watermark that stands behind the open batch
         self._ready: list[Ring1Action] = []
+        self._formed = 0  # batches among the actions of the call that runs
         self.current_watermark: int | None = None
         """The last that was handed out."""
 
@@ -46,19 +49,31 @@ class BridgeConsumer:
             flush: close the last batch, whatever the policy says.
         """
         actions, self._ready = self._ready, []
-        batches = sum(type(each) is ProcessBatch for each in actions)
-        while limit is None or batches < limit or self._is_at_mark():
-            message = self._channel.pop()
-            if message is None:
-                break
-            before = len(actions)
-            self._accept(message, actions)
-            batches += sum(type(each) is ProcessBatch for each in actions[before:])
-        if self._is_open and (limit is None or batches < limit) and (flush or self._is_old()):
-            self._close(actions)
-        if limit is not None and batches > limit:
+        self._formed = sum(type(each) is ProcessBatch for each in actions) if actions else 0
+        try:
+            self._advance(actions, limit)
+            is_last = limit is None or self._formed < limit
+            if self._is_open and is_last and (flush or self._is_old()):
+                self._close(actions)
+        except BaseException:
+            self._ready = actions  # a spill file that cannot be read takes nothing else with it
+            raise
+        if limit is not None and self._formed > limit:
             actions = self._keep_back(actions, limit)
         return actions
+
+    def _advance(self, actions: list[Ring1Action], limit: int | None) -> None:
+        memory, pop = self._channel.memory, self._channel.pop
+        while limit is None or self._formed < limit or self._is_at_mark():
+            message = memory.popleft() if memory else pop()
+            if type(message) is RowBatch:
+                self._add_batch(message, actions)
+            elif type(message) is RowEvent:
+                self._add_events(message, actions)
+            elif message is not None:
+                self._add_mark(message, actions)
+            else:
+                return
 
     def _is_at_mark(self) -> bool:
         return not self._is_open and self._channel.next_is_mark()
@@ -78,14 +93,8 @@ class BridgeConsumer:
         for part in batch.parts:
             self._channel.release(part)
 
-    def _accept(self, message: BridgeMessage, actions: list[Ring1Action]) -> None:
+    def _add_mark(self, message: BridgeMessage, actions: list[Ring1Action]) -> None:
         match message:
-            case RowEvent():
-                self._add_event(message, actions)
-            case RowBatch(end=None):
-                self._add_in_pieces(message, actions)
-            case RowBatch():
-                self._add_range(message, actions)
             case Watermark(timestamp):
                 self._hold(timestamp)
                 if self.policy.flush_on_watermark or not self._is_open:
@@ -97,55 +106,82 @@ class BridgeConsumer:
                 self._close(actions)
                 actions.append(Eof())
 
-    def _add_event(self, event: RowEvent, actions: list[Ring1Action]) -> None:
+    def _add_events(self, event: RowEvent, actions: list[Ring1Action]) -> None:
+        """Add a row, and those right behind it that belong to the same batch."""
         if self._parts:
             self._close(actions)
-        size = self._bridge.row_bytes
-        self._note(1, size, event.sent_at, (1, size))
-        self._events.append(event)
-        self._close_if_full(actions)
-
-    def _add_range(self, batch: RowBatch, actions: list[Ring1Action]) -> None:
-        rows, size = batch.rows.num_rows, batch.rows.nbytes
-        is_next = bool(self._parts) and self._parts[-1].end == batch.start
-        fits = self._rows + rows <= self.policy.max_rows
-        fits = fits and self._bytes + size <= self.policy.max_bytes
-        if self._is_open and not (is_next and fits):
+        events, memory, each = self._events, self._channel.memory, self._bridge.row_bytes
+        if not events:
+            self._first_at = event.sent_at
+        room = self._max_rows - self._rows
+        if each:
+            room = min(room, -((self._bytes - self._max_bytes) // each))  # rounded up
+        added = 1
+        events.append(event)
+        while added < room and memory and type(following := memory[0]) is RowEvent:
+            memory.popleft()
+            events.append(following)
+            added += 1
+        self._rows += added
+        self._bytes += added * each
+        if added >= room:
             self._close(actions)
-        self._add_part(batch, size, actions)
 
-    def _add_in_pieces(self, batch: RowBatch, actions: list[Ring1Action]) -> None:
-        """Add rows that have no range, so that every batch is as large as the policy says."""
-        if self._events or (self._parts and self._parts[-1].end is not None):
+    def _add_batch(self, batch: RowBatch, actions: list[Ring1Action]) -> None:
+        parts = self._parts
+        if (
+            batch.num_rows >= self._max_rows
+            and batch.end is not None
+            and batch.place is None
+            and not parts
+            and not self._events
+            and self._held is None
+        ):  # it passes as it is
+            actions.append(ProcessBatch((batch,)))
+            self._formed += 1
+            self._channel.rows_out += batch.num_rows
+            self._channel.bytes_out += batch.size
+            return
+        if batch.end is None:
+            if self._events or (parts and parts[-1].end is not None):
+                self._close(actions)
+            batch = self._cut(batch, actions)
+        elif self._events or (parts and not self._goes_on_with(batch)):
             self._close(actions)
+        self._add_part(batch, actions)
+
+    def _goes_on_with(self, batch: RowBatch) -> bool:
+        """Whether a range belongs to the open batch: it is never cut, and a batch is one range."""
+        return (
+            self._parts[-1].end == batch.start
+            and self._rows + batch.num_rows <= self._max_rows
+            and self._bytes + batch.size <= self._max_bytes
+        )
+
+    def _cut(self, batch: RowBatch, actions: list[Ring1Action]) -> RowBatch:
+        """Add rows that have no range in pieces, as large as the policy says; return the rest."""
         rows: Any = batch.rows
-        total, left = rows.num_rows, rows.nbytes
-        at = 0
         # Only Arrow can be cut, and a file only be released as a whole.
-        if batch.place is None and isinstance(rows, pa.Table | pa.RecordBatch):
-            while total - at > (room := self.policy.max_rows - self._rows):
-                share = left * room // (total - at)
-                self._add_part(batch._replace(rows=rows.slice(at, room)), share, actions)
-                at, left = at + room, left - share
-        rest = batch._replace(rows=rows.slice(at)) if at else batch
-        self._add_part(rest, left, actions)
+        if batch.place is not None or not isinstance(rows, pa.Table | pa.RecordBatch):
+            return batch
+        at, total, left = 0, batch.num_rows, batch.size
+        while total - at > (room := self._max_rows - self._rows):
+            share = left * room // (total - at)
+            piece = batch._replace(rows=rows.slice(at, room), num_rows=room, size=share)
+            self._add_part(piece, actions)
+            at, left = at + room, left - share
+        return batch._replace(rows=rows.slice(at), num_rows=total - at, size=left) if at else batch
 
-    def _add_part(self, part: RowBatch, size: int, actions: list[Ring1Action]) -> None:
-        rows = part.rows.num_rows
-        # A batch that was spilled does not count as being in memory.
-        self._note(rows, size, part.sent_at, (rows, size) if part.place is None else (0, 0))
+    def _add_part(self, part: RowBatch, actions: list[Ring1Action]) -> None:
+        if not self._parts:
+            self._first_at = part.sent_at
+        self._rows += part.num_rows
+        self._bytes += part.size
+        if part.place is not None:
+            self._spilled_rows += part.num_rows
+            self._spilled_bytes += part.size
         self._parts.append(part)
-        self._close_if_full(actions)
-
-    def _note(self, rows: int, size: int, sent_at: float, counted: tuple[int, int]) -> None:
-        if not self._is_open:
-            self._first_at = sent_at
-        self._rows += rows
-        self._bytes += size
-        self._counted = (self._counted[0] + counted[0], self._counted[1] + counted[1])
-
-    def _close_if_full(self, actions: list[Ring1Action]) -> None:
-        if self._rows >= self.policy.max_rows or self._bytes >= self.policy.max_bytes:
+        if self._rows >= self._max_rows or self._bytes >= self._max_bytes:
             self._close(actions)
 
     def _is_old(self) -> bool:
@@ -159,21 +195,22 @@ class BridgeConsumer:
     def _close(self, actions: list[Ring1Action]) -> None:
         """End the open batch, then let the watermark pass that stands behind it."""
         if self._events:
-            rows = [each.row for each in self._events]
-            made = record_batch(rows, self._bridge.schema, self._bridge.name)
-            times = [each.event_time for each in self._events if each.event_time is not None]
-            keys = [each.key_hash for each in self._events]
-            self._parts.append(RowBatch(made, max(times, default=None), keys))
-            self._events = []
+            self._parts, self._events = [self._columns(self._events)], []
         if self._parts:
             actions.append(ProcessBatch(tuple(self._parts)))
-            self._channel.hand_out(*self._counted)
+            self._formed += 1
+            self._channel.rows_out += self._rows - self._spilled_rows
+            self._channel.bytes_out += self._bytes - self._spilled_bytes
             self._parts = []
-            self._rows = self._bytes = 0
-            self._counted = (0, 0)
+            self._rows = self._bytes = self._spilled_rows = self._spilled_bytes = 0
         if self._held is not None:
             self.current_watermark, self._held = self._held, None
             actions.append(AdvanceWatermark(self.current_watermark))
+
+    def _columns(self, events: list[RowEvent]) -> RowBatch:
+        made = record_batch([each.row for each in events], self._bridge.schema, self._bridge.name)
+        times = [each.event_time for each in events if each.event_time is not None]
+        return RowBatch(made, len(events), self._bytes, max(times, default=None))
 
     def _keep_back(self, actions: list[Ring1Action], limit: int) -> list[Ring1Action]:
         """Keep for the next call what follows the last batch that may be returned."""

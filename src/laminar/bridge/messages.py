@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import pyarrow as pa  # type: ignore[import-untyped]
+
+_SMALL = 64 << 10
+
 
 @runtime_checkable
 class Rows(Protocol):
@@ -23,12 +27,24 @@ class Rows(Protocol):
         ...
 
 
+def size_of(rows: Rows) -> int:
+    """Return how much memory rows take.
+
+    Arrow works out the share of a slice in its buffers, which takes longer than all else that a
+    bridge does with a small batch. So that counts as much as the buffers it keeps alive.
+    """
+    if isinstance(rows, pa.Table | pa.RecordBatch):
+        held: int = rows.get_total_buffer_size()
+        if held <= _SMALL:
+            return held
+    return rows.nbytes
+
+
 class RowEvent(NamedTuple):
     """One row: values in the order of the schema, or by name."""
 
     row: Any
     event_time: int | None
-    key_hash: int | None
     sent_at: float
 
 
@@ -40,9 +56,12 @@ class RowBatch(NamedTuple):
     """
 
     rows: Rows
+    num_rows: int
+    """How many there are."""
+    size: int
+    """How much memory they take; worked out once, so that what comes in also goes out."""
     event_time: int | None = None
     """The largest event time among them, in microseconds from 1970."""
-    key_hash: Any = None
     start: Any = None
     end: Any = None
     after: Any = None

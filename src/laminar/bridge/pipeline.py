@@ -11,8 +11,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.bridge.channel import Channel
 from laminar.bridge.counters import BridgeCounters
-from laminar.bridge.messages import Barrier, End, RowBatch, RowEvent, Rows, Watermark
-from laminar.bridge.spill import SpillLog
+from laminar.bridge.messages import Barrier, End, RowBatch, RowEvent, Rows, size_of
+from laminar.bridge.spill import SpillFile, SpillLog
 from laminar.bridge.strategy import BackpressureStrategy, DropNewest, PauseSource, SpillToDisk
 from laminar.errors import Backpressure, BridgeClosed, InvalidSetting
 
@@ -20,6 +20,8 @@ CAPACITY_ROWS = 200_000
 CAPACITY_BYTES = 128 << 20
 WARN_EVERY = 60.0
 
+_LOOK_AFTER = 1024  # single rows: how much room there is need not be known before each
+_new = tuple.__new__  # a named tuple at half the cost
 _VARIABLE = 32  # bytes that a text or a nested value is taken to have in a single row
 _log = logging.getLogger("laminar.bridge")
 
@@ -66,10 +68,18 @@ class PipelineBridge:
         self.clock = clock
         self.row_bytes = 0 if schema is None else _row_bytes(schema)
         """What a row that is sent alone is taken to have."""
+        self.latest: int | None = None
+        """The largest event time that was sent, in microseconds from 1970."""
+        self._room = 0  # single rows that surely fit, so that nobody needs to look
+        # A source that may drop never has to wait, and one that spills only for the disk.
+        last, self._most_spilled = self.strategy, None
+        if isinstance(self.strategy, SpillToDisk):
+            last, self._most_spilled = self.strategy.then, self.strategy.max_spill_bytes
+        self._goes_on = isinstance(last, DropNewest)
         self._warn_every = warn_every
         self._warned_at: float | None = None
         self._warned_of = 0
-        self._sent = self._batches = self._dropped = self._spilled = 0
+        self._batches = self._batched = self._dropped = self._spilled = 0
         self._paused = 0.0
         self._paused_at: float | None = None
         self._position: Any = None
@@ -78,10 +88,7 @@ class PipelineBridge:
     # Rows
 
     def send_event(
-        self,
-        row: Sequence[Any] | Mapping[str, Any],
-        event_time: int | None = None,
-        key_hash: int | None = None,
+        self, row: Sequence[Any] | Mapping[str, Any], event_time: int | None = None
     ) -> bool:
         """Send one row: its values in the order of the schema, or by name.
 
@@ -91,22 +98,31 @@ class PipelineBridge:
         Raises:
             Backpressure: the bridge is full; send it again later.
         """
+        if not self._room and not self._has_room():
+            return self.send_batch(self._one(row), event_time=event_time)
+        self._room -= 1
+        if event_time is not None and (self.latest is None or event_time > self.latest):
+            self.latest = event_time
         channel = self.channel
-        if channel.is_spilling or self._closed or not channel.fits(1, self.row_bytes):
-            return self.send_batch(self._one(row), event_time=event_time, key_hash=key_hash)
-        channel.put(RowEvent(row, event_time, key_hash, self.clock()), 1, self.row_bytes)
-        if self._paused_at is not None:
-            self._resumed()
-        self._sent += 1
-        self._batches += 1
+        channel.rows_in += 1
+        channel.bytes_in += self.row_bytes
+        channel.memory.append(_new(RowEvent, (row, event_time, self.clock())))
         return True
+
+    def _has_room(self) -> bool:
+        """Look how many single rows fit now; an odd one goes the way of a batch."""
+        if self._closed:
+            raise BridgeClosed(self.name)
+        self._room = self.channel.room(self.row_bytes, _LOOK_AFTER)
+        if self._room:
+            self._resumed()
+        return self._room > 0
 
     def send_batch(
         self,
         rows: Rows,
         *,
         event_time: int | None = None,
-        key_hash: Any = None,
         start: Any = None,
         end: Any = None,
         note: Any = None,
@@ -117,7 +133,6 @@ class PipelineBridge:
         Args:
             rows: an Arrow table or record batch, or a handle of stored rows.
             event_time: the largest among them.
-            key_hash: whatever the consumer shall know of their keys.
             start: where their range begins, if they have one.
             end: where it ends.
             note: a JSON value for the consumer.
@@ -125,16 +140,25 @@ class PipelineBridge:
         """
         if self._closed:
             raise BridgeClosed(self.name)
-        count, size = rows.num_rows, rows.nbytes
-        batch = RowBatch(rows, event_time, key_hash, start, end, self._position, self.clock(), note)
-        if not force and (self.channel.is_spilling or not self.channel.fits(count, size)):
-            if not self._overflowed(self.strategy, batch):
-                return False
+        channel, self._room = self.channel, 0
+        count, size = rows.num_rows, size_of(rows)
+        batch = _new(
+            RowBatch,
+            (rows, count, size, event_time, start, end, self._position, self.clock(), note, None),
+        )
+        if force or (channel.fits(count, size) and not channel.is_spilling):
+            channel.put(batch)
+            is_taken = True
         else:
-            self.channel.put(batch, count, size)
-        self._resumed()
-        self._sent += count
+            is_taken = self._overflowed(self.strategy, batch)
+        if event_time is not None and (self.latest is None or event_time > self.latest):
+            self.latest = event_time
+        if not is_taken:
+            return False
+        if self._paused_at is not None:
+            self._resumed()
         self._batches += 1
+        self._batched += count
         if end is not None:
             self._position = end
         return True
@@ -145,11 +169,11 @@ class PipelineBridge:
             if not isinstance(batch.rows, pa.Table | pa.RecordBatch):
                 strategy = PauseSource()  # a handle: its rows are on disk already
             elif self.channel.put_behind(batch, strategy.max_spill_bytes):
-                self._spilled += batch.rows.num_rows
+                self._spilled += batch.num_rows
                 return True
             else:
                 strategy = strategy.then
-        return self.refuse(batch.rows.num_rows, strategy)
+        return self.refuse(batch.num_rows, strategy)
 
     def refuse(self, rows: int, strategy: BackpressureStrategy) -> bool:
         """Count rows that are let go, and return False; or raise, to make the source pause."""
@@ -170,41 +194,39 @@ class PipelineBridge:
 
     def send_watermark(self, timestamp: int) -> bool:
         """Say that no row before this time follows, in microseconds from 1970."""
-        return self._control(Watermark(timestamp))
+        if self._closed:
+            raise BridgeClosed(self.name)
+        self.channel.put_watermark(timestamp)
+        return True
 
     def send_checkpoint(self, epoch: int) -> bool:
         """Say that all rows sent before belong to this epoch."""
-        return self._control(Barrier(epoch))
+        if self._closed:
+            raise BridgeClosed(self.name)
+        self.channel.put_mark(Barrier(epoch))
+        return True
 
     def close(self) -> None:
         """Say that nothing follows."""
         if not self._closed:
-            self._control(End())
-            self._closed = True
-
-    def _control(self, message: Watermark | Barrier | End) -> bool:
-        if self._closed:
-            raise BridgeClosed(self.name)
-        self.channel.put(message)
-        return True
+            self.channel.put_mark(End())
+            self._closed, self._room = True, 0
 
     # Capacity
 
     def has_capacity(self) -> bool:
         """Whether the source should go on: the next batch, if it is small, will be taken."""
-        strategy = self.strategy
-        if isinstance(strategy, DropNewest):
+        if self._room or self._goes_on:
             return True
-        if isinstance(strategy, SpillToDisk):
-            spill = self.channel.spill
-            full = spill is not None and spill.bytes >= strategy.max_spill_bytes
-            return not full or isinstance(strategy.then, DropNewest)
-        return self.channel.fits(1, 0)
+        if self._most_spilled is None:
+            return self.channel.fits(1, 0)
+        spill = self.channel.spill
+        return spill is None or spill.bytes < self._most_spilled
 
     def pause(self) -> None:
         """Note that the source waits, until the next batch is taken."""
         if self._paused_at is None:
-            self._paused_at = self.clock()
+            self._paused_at, self._room = self.clock(), 0
 
     def _resumed(self) -> None:
         if self._paused_at is not None:
@@ -220,14 +242,24 @@ class PipelineBridge:
         """Say where the rows so far end; the next batch comes after."""
         self._position = position
 
+    def adopt(self, file: SpillFile) -> None:
+        """Go on behind a batch that an earlier process has spilled."""
+        self._room = 0
+        self.channel.adopt(file)
+        self._position = file.step.end
+        if file.event_time is not None:
+            known = self.latest
+            self.latest = file.event_time if known is None else max(known, file.event_time)
+
     @property
     def counters(self) -> BridgeCounters:
         """What it has seen so far."""
         spill = self.channel.spill
         since = 0.0 if self._paused_at is None else self.clock() - self._paused_at
+        sent = self.channel.rows_in + self._spilled
         return BridgeCounters(
-            self._sent,
-            self._batches,
+            sent,
+            self._batches + sent - self._batched,  # a single row is a call of its own
             self._dropped,
             self._spilled,
             0 if spill is None else spill.bytes,

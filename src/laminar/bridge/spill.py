@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from laminar.bridge.messages import RowBatch
+from laminar.bridge.messages import RowBatch, size_of
 from laminar.errors import SpillCorrupt
 from laminar.store import files
 
@@ -45,7 +45,6 @@ class SpillFile:
     size: int
     rows: int
     event_time: int | None
-    key_hash: Any
     note: Any
     step: Step
     before: tuple[Step, ...]
@@ -62,7 +61,8 @@ class SpillLog:
         self._folder = folder
         self.found: list[SpillFile] = []
         """What an earlier process has left, oldest first."""
-        self.bytes = 0
+        self._written = 0  # by the producer alone, or by nobody yet
+        self._removed = 0  # by the consumer alone
         self._next = 1
         if folder.is_dir():
             self._open()
@@ -74,7 +74,12 @@ class SpillLog:
             elif _NAME.fullmatch(path.name):
                 self.found.append(_described(path))
                 self._next = int(path.stem) + 1
-        self.bytes = sum(each.size for each in self.found)
+        self._written = sum(each.size for each in self.found)
+
+    @property
+    def bytes(self) -> int:
+        """How many the files have that are there now."""
+        return self._written - self._removed
 
     def append(
         self, batch: RowBatch, before: Sequence[Step] = (), limit: int | None = None
@@ -95,13 +100,12 @@ class SpillLog:
         path = self._folder / f"{self._next:012d}.spill"
         files.write_atomic(path, data, point="spill")
         self._next += 1
-        self.bytes += len(data)
+        self._written += len(data)
         return SpillFile(
             path,
             len(data),
-            batch.rows.num_rows,
+            batch.num_rows,
             batch.event_time,
-            batch.key_hash,
             batch.note,
             Step(batch.after, batch.start, batch.end),
             tuple(before),
@@ -121,8 +125,9 @@ class SpillLog:
         step = file.step
         return RowBatch(
             rows,
+            file.rows,
+            size_of(rows),
             file.event_time,
-            file.key_hash,
             step.start,
             step.end,
             step.after,
@@ -133,7 +138,7 @@ class SpillLog:
     def remove(self, file: SpillFile) -> None:
         """Forget a batch whose epoch is committed."""
         files.remove_quietly(file.path)
-        self.bytes -= file.size
+        self._removed += file.size
 
     def clear(self) -> None:
         """Forget what an earlier process has left."""
@@ -169,11 +174,10 @@ def _encoded(batch: RowBatch, before: Sequence[Step]) -> bytes:
     body = sink.getvalue()
     header = json.dumps(
         {
-            "rows": rows.num_rows,
+            "rows": batch.num_rows,
             "crc32": zlib.crc32(body),
             "size": body.size,
             "event_time": batch.event_time,
-            "key_hash": batch.key_hash,
             "note": batch.note,
             "step": [batch.after, batch.start, batch.end],
             "before": [[each.after, each.start, each.end] for each in before],
@@ -191,7 +195,6 @@ def _described(path: Path) -> SpillFile:
         path.stat().st_size,
         header["rows"],
         header["event_time"],
-        header["key_hash"],
         header["note"],
         Step(*header["step"]),
         tuple(Step(*each) for each in header["before"]),

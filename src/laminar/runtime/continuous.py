@@ -77,6 +77,7 @@ class Continuous:
         self._epoch = epoch
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
+        self._guard = threading.Lock()
         self._kept: Exception | None = None
         self._seen: Exception | None = None
         self._told = ""
@@ -94,10 +95,12 @@ class Continuous:
         """Begin; nothing happens if it runs already."""
         if self._ways.running:
             return
-        self._stopping.clear()
+        # Its own, for a loop that a listener has stopped may still be at its last epoch.
+        self._stopping = threading.Event()
         self._seen, self._told = None, ""
         self._ways.running = True
-        self._thread = threading.Thread(target=self._run, name=LOOP, daemon=True)
+        run = self._run
+        self._thread = threading.Thread(target=run, args=(self._stopping,), name=LOOP, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -116,22 +119,24 @@ class Continuous:
 
     def report(self) -> None:
         """Raise what went wrong since the last report."""
-        kept, self._kept = self._kept, None
+        with self._guard:  # what is kept in this moment must not be lost
+            kept, self._kept = self._kept, None
         if kept is not None:
             raise kept
 
     def keep(self, error: Exception) -> None:
         """Remember an error until somebody asks; the same one is told once."""
-        self._failures += 1
-        if self._told == str(error):
-            return
-        self._told = str(error)
-        self._kept = error
+        with self._guard:
+            self._failures += 1
+            if self._told == str(error):
+                return
+            self._told = str(error)
+            self._kept = error
         _log.warning("the background loop met an error", extra={"error": str(error)})
 
-    def _run(self) -> None:
+    def _run(self, stopping: threading.Event) -> None:
         failed = 0
-        while not self._stopping.is_set():
+        while not stopping.is_set():
             seen, before = self._ways.signals, self._epoch()
             try:
                 self._ways.pump()
@@ -148,7 +153,7 @@ class Continuous:
                     self._kept = lost
                     break
                 if failed:
-                    self._stopping.wait(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (failed - 1)))
+                    stopping.wait(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (failed - 1)))
                 continue
             self._note_sources()
             if done:
@@ -156,7 +161,8 @@ class Continuous:
                 self._epochs += done
             else:
                 self._ways.wait(seen)
-        self._ways.running = False
+        if self._stopping is stopping:
+            self._ways.running = False
 
     def _note_sources(self) -> None:
         failing = self._ways.errors()

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 from laminar.bridge import BridgeCounters
-from laminar.errors import Backpressure
+from laminar.errors import Backpressure, UnknownRelation
 from laminar.runtime.definitions import TableDefinition
 from laminar.runtime.ingest import Taken
-from laminar.runtime.inlet import Site, SourceInlet
+from laminar.runtime.inlet import SourceInlet
 from laminar.runtime.inlet_options import parse
+from laminar.runtime.polling import Site
 from laminar.runtime.pushed import PushedInlet
 from laminar.runtime.time_settings import wall_clock
 from laminar.runtime.watermarks import Drift
@@ -39,6 +40,9 @@ class Inlets:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._inlets: dict[str, AnyInlet] = {}
+        # Users push without the engine's lock; a table must never have two ways in. Whoever holds
+        # this waits at most for a poll, and polls never ask for it.
+        self._opening = threading.RLock()
         self._changed = threading.Condition()
         self._signals = 0
         self._running = False
@@ -77,14 +81,16 @@ class Inlets:
 
     def of(self, name: str) -> AnyInlet:
         """Return the inlet of a table; it is opened where the last epoch left it."""
-        definition = self._engine.catalog.definitions[name]
-        assert isinstance(definition, TableDefinition)
-        source = self._engine.sources.get(name)
-        found = self._inlets.get(name)
-        if isinstance(found, SourceInlet) and found.source is not source:
-            found.close()
-            found = None
-        return found if found is not None else self._opened(definition)
+        with self._opening:
+            definition = self._engine.catalog.definitions.get(name)
+            if not isinstance(definition, TableDefinition):  # dropped while somebody waited
+                raise UnknownRelation(name, sorted(self._engine.catalog.definitions))
+            source = self._engine.sources.get(name)
+            found = self._inlets.get(name)
+            if isinstance(found, SourceInlet) and found.source is not source:
+                found.close()
+                found = None
+            return found if found is not None else self._opened(definition)
 
     def _opened(self, definition: TableDefinition) -> AnyInlet:
         name = definition.name
@@ -179,17 +185,18 @@ class Inlets:
 
     def push(self, table: str, data: pa.Table) -> None:
         """Keep rows that a user pushed, and let them in."""
-        inlet = self.of(table)
-        assert isinstance(inlet, PushedInlet)
-        inlet.push(data)
+        while True:
+            inlet = self.of(table)
+            assert isinstance(inlet, PushedInlet)
+            if inlet.push(data):  # it is opened anew meanwhile if its options are changed
+                return
 
     def admit(self, table: str, rows: int) -> bool:
         """Whether rows may be pushed now; False if they are dropped.
 
         While a loop runs in the background, wait for it to make room.
         """
-        inlet = self.of(table)
-        while isinstance(inlet, PushedInlet):
+        while isinstance(inlet := self.of(table), PushedInlet):
             seen = self._signals
             try:
                 return inlet.admit(rows)
@@ -246,9 +253,10 @@ class Inlets:
 
     def forget(self, name: str) -> None:
         """Close the way of a table that is dropped."""
-        found = self._inlets.pop(name, None)
-        if found is not None:
-            found.close()
+        with self._opening:
+            found = self._inlets.pop(name, None)
+            if found is not None:
+                found.close()
 
     def close(self) -> None:
         """End all threads; a way that is asked for again opens at the committed position."""

@@ -64,6 +64,7 @@ class PushedInlet:
         self._wake = wake
         self._lock = threading.RLock()
         self._past = BridgeCounters()
+        self._is_closed = False
         self._open(position)
 
     def _open(self, position: int) -> None:
@@ -100,13 +101,16 @@ class PushedInlet:
                 return True
             return self.bridge.refuse(rows, strategy)
 
-    def push(self, data: pa.Table) -> None:
-        """Keep rows and let them in; on return they survive a crash."""
+    def push(self, data: pa.Table) -> bool:
+        """Keep rows and let them in; on return they survive a crash. False if it is closed."""
         with self._lock:
+            if self._is_closed:
+                return False
             seq = self._pending.append(self.definition.name, data)
             for batch in self._pending.after(self.definition.name, seq - 1):
                 self._send(batch)
         self._wake()
+        return True
 
     def _send(self, batch: PendingBatch) -> None:
         size = batch.path.stat().st_size
@@ -175,4 +179,6 @@ class PushedInlet:
 
     def close(self) -> None:
         """Take no more."""
-        self.bridge.close()
+        with self._lock:
+            self._is_closed = True
+            self.bridge.close()
