@@ -24,7 +24,7 @@ soak-consistency: $(READY)
 KILLS ?= 20
 SEED ?= 1
 soak: $(READY)
-	LAMINAR_KILLS=$(KILLS) LAMINAR_SEED=$(SEED) $(BIN)/python -m pytest tests/crash -v
+	LAMINAR_KILLS=$(KILLS) LAMINAR_SEED=$(SEED) $(BIN)/python -m pytest tests/crash -v -s
 
 # Processes that are killed while they work; each starts a Spark of its own.
 crash: $(READY)

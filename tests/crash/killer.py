@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +37,16 @@ def run(folder: Path, kills: int, seed: int, gateway: Mapping[str, str]) -> Tall
     """
     chance = random.Random(seed)
     tally = Tally()
+    started = time.monotonic()
     while tally.kills < kills:
         # Some die while they open and recover, most at work.
         early = tally.kills % 4 == 1
         tally.while_opening += _one(folder, chance, gateway, tally, early=early)
         tally.kills += 1
+        if tally.kills % 10 == 0:
+            took = time.monotonic() - started
+            sys.stdout.write(f"{tally.kills} kills, {tally.changes} changes, {took:.0f} s\n")
+            sys.stdout.flush()
     _one(folder, chance, gateway, tally, early=False)
     return tally
 

@@ -169,6 +169,63 @@ def test_fields_of_a_struct_are_called_as_the_user_called_the_columns() -> None:
     assert node.items[0][0] == "TO_JSON(STRUCT(c2 AS k, c4 AS y))"
 
 
+def test_names_inside_an_expression_are_no_columns_of_the_plan() -> None:
+    node = plan(
+        "SELECT STRUCT(k AS c1), TRANSFORM(xs, c1 -> c1 + id) AS y, TRANSFORM(xs, e -> e.c1) FROM t"
+    )
+    assert isinstance(node, Project)
+    assert [expression for expression, _ in node.items] == [
+        "STRUCT(c2 AS `c1`)",
+        "TRANSFORM(c6, `__c1` -> `__c1` + c1)",
+        "TRANSFORM(c6, e -> e.`c1`)",
+    ]
+    with pytest.raises(NoRule, match="two ways"):
+        plan("SELECT TRANSFORM(xs, ID -> id + 1) AS y FROM t")
+
+
+def test_the_sign_of_a_literal_is_part_of_it() -> None:
+    node = plan("SELECT -128Y AS a, k - 3Y AS b, -9223372036854775808L AS c, -k::INT AS d FROM t")
+    assert isinstance(node, Project)
+    assert [expression for expression, _ in node.items] == [
+        "CAST(-128 AS TINYINT)",
+        "c2 - CAST(3 AS TINYINT)",
+        "CAST(-9223372036854775808 AS BIGINT)",
+        "-CAST(c2 AS INT)",
+    ]
+
+
+def test_a_time_of_day_stays_one() -> None:
+    node = plan(
+        "SELECT TIME '10:00:00' AS a, CAST(k AS TIME(0)) AS b, CAST(k AS TIMESTAMP) AS c FROM t"
+    )
+    assert isinstance(node, Project)
+    assert [expression for expression, _ in node.items] == [
+        "CAST('10:00:00' AS TIME)",
+        "CAST(c2 AS TIME(0))",
+        "CAST(c2 AS TIMESTAMP)",
+    ]
+
+
+def test_a_pipe_has_no_rule() -> None:
+    with pytest.raises(NoRule, match="UNKNOWN_CLAUSE"):
+        plan("SELECT DISTINCT k, x FROM t |> SELECT k")
+
+
+def test_order_by_all_is_by_every_column() -> None:
+    node = plan("SELECT k, x + 1 AS y FROM t ORDER BY ALL DESC LIMIT 2")
+    assert isinstance(node, Project)
+    assert isinstance(node.input, TopK)
+    assert len(node.input.order) == 2
+    assert all(each.endswith(" DESC") for each in node.input.order)
+
+
+def test_grouping_ids_number_keys_as_they_are_written() -> None:
+    node = plan("SELECT COUNT(*) AS n, GROUPING(k) AS i FROM t GROUP BY ROLLUP (x), k")
+    assert isinstance(node, Project)
+    assert "SHIFTRIGHT" in node.items[1][0]
+    assert ", 0) & 1" in node.items[1][0]
+
+
 def test_intersect_binds_tighter_than_union() -> None:
     node = plan("SELECT k FROM t UNION ALL SELECT k FROM u INTERSECT SELECT x FROM t")
     assert isinstance(node, UnionAll)

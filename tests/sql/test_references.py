@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from laminar.errors import SqlError
+from laminar.errors import NotSupported, SqlError
 from laminar.sql import relations_of
 
 READS: list[tuple[str, tuple[str, ...]]] = [
@@ -72,3 +72,10 @@ def test_the_place_of_a_mistake_is_shown() -> None:
     with pytest.raises(SqlError) as caught:
         relations_of("SELECT a\nFROM t WHRE x")
     assert (caught.value.line, caught.value.column) == (2, 13)
+
+
+def test_a_pipe_is_followed_or_refused() -> None:
+    assert relations_of("SELECT k FROM t |> JOIN u USING (k) |> WHERE k > 1") == ("t", "u")
+    for query in ("SELECT k FROM t |> LIMIT 3 |> WHERE k > 1", "TABLE t |> UNION ALL TABLE u"):
+        with pytest.raises(NotSupported, match=r"this use of \|>"):
+            relations_of(query)

@@ -20,6 +20,9 @@ COUNT = "__n"
 
 _NARROW = frozenset(("tinyint", "smallint", "int"))
 _FLOATING = frozenset(("float", "double"))
+WHOLE = "decimal(38,0)"
+"""Whole numbers without an end in sight: an average has one where the sum outgrows BIGINT."""
+
 _SUMMED = {"floating": "DOUBLE"}
 _NARROW_DIGITS = 14
 _WIDE_DIGITS = 28
@@ -77,6 +80,8 @@ def times(value: str, weight: str, kind: str) -> str:
         return f"IF({weight} = 0, 0D, CAST({value} AS DOUBLE) * {weight})"
     if not kind.startswith("decimal"):
         return f"{value} * {weight}"
+    if kind == WHOLE:
+        return f"CAST({value} AS {kind}) * {weight}"  # a product too wide drops fractions only
     # DECIMAL times BIGINT would widen past 38 digits and drop some; adding up keeps them all.
     copies = (
         f"AGGREGATE(ARRAY_REPEAT(CAST({value} AS {kind}), CAST(ABS({weight}) AS INT)), "
@@ -132,8 +137,8 @@ class Accumulators:
         partial = f"SUM(IF({column} IS NOT NULL, {WEIGHT}, 0L))"
         return self._add(partial, "SUM", "count", f"COUNT({column})")
 
-    def _sum(self, column: str) -> Accumulator:
-        kind = summed_kind(self._types[column])
+    def _sum(self, column: str, kind: str = "") -> Accumulator:
+        kind = kind or summed_kind(self._types[column])
         partial = times(column, WEIGHT, kind)
         zero = f"CAST(0 AS {kind})" if kind.startswith("decimal") else "0"
         value = column if kind == "integer" else f"CAST({column} AS {_SUMMED.get(kind, kind)})"
@@ -175,7 +180,8 @@ class Accumulators:
 
     def _average(self, call: AggCall) -> Finish:
         column = call.args[0]
-        count, total = self._count_values(column), self._sum(column)
+        wide = WHOLE if self._types[column] == "bigint" else ""
+        count, total = self._count_values(column), self._sum(column, wide)
         digits = _digits(self._types[column])
         quotient = "CAST({1} AS DOUBLE) / {0}" if digits is None else decimal_quotient(*digits)
         return Finish(call.name, f"IF({{0}} = 0, NULL, {quotient})", _names(count, total))

@@ -279,7 +279,9 @@ class _Compiler:
         accumulators = Accumulators(cut.calls, given)
         reads = scanned(cut.input)
         draft = Merged(Shape("", (), ()), cut, reads, accumulators, "")
-        partials = self.types.of_sql(accumulate(draft, change(cut.input, Everything())))
+        # Of a constant there is a delta in the first epoch only.
+        everything = change(cut.input, Everything(), first=True)
+        partials = self.types.of_sql(accumulate(draft, everything))
         shape = self._shape(cut, {**given, **self._result_types(cut)})
         ddl = ", ".join(f"`{name}` {kind}" for name, kind in partials.items())
         return Merged(shape, cut, reads, accumulators, ddl)

@@ -37,24 +37,25 @@ class GroupKeys:
         return self._combined(listed)
 
     def _combined(self, listed: list[exp.Expr]) -> tuple[list[str], Sets | None]:
-        """Every plain key is in every set; several lists of sets are multiplied."""
+        """Every plain key is in every set; several lists of sets are multiplied.
+
+        The keys are numbered as they are written, which is what GROUPING_ID() shows.
+        """
         plain: list[str] = []
         factors: list[Sets] = []
+        keys: dict[str, None] = {}
         for each in listed:
             if isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets):
                 factors.append(self._sets(each))
+                keys.update(dict.fromkeys(key for part in factors[-1] for key in part))
             else:
                 plain.append(self._key(each))
+                keys.setdefault(plain[-1])
         if not factors:
             return plain, None
         sets = [plain]
         for factor in factors:
             sets = [[*left, *right] for left in sets for right in factor]
-        keys: dict[str, None] = dict.fromkeys(plain)
-        for factor in factors:
-            longest = max(factor, key=len)
-            keys.update(dict.fromkeys(longest))
-            keys.update(dict.fromkeys(key for part in factor for key in part))
         return list(keys), sets
 
     def _sets(self, node: exp.Expr) -> Sets:

@@ -158,6 +158,8 @@ def _as_set(node: Node, keys: tuple[str, ...]) -> tuple[Node, tuple[str, ...]] |
     """Return the set that a plan's keys are already, and what they are called in it."""
     while isinstance(node, Project):
         written = {name: expression for expression, name in node.items}
+        if not written.keys() >= set(keys):
+            return None  # a key is computed further up
         keys = tuple(written[key] for key in keys)
         node = node.input
     is_set = isinstance(node, Aggregate) and not node.calls and sorted(node.keys) == sorted(keys)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from laminar.plan.parse import AsWritten
 from laminar.plan.reasons import NoRule, Reason
 
 
@@ -230,7 +231,7 @@ def is_query(node: exp.Expr) -> bool:
 
 def text(expression: exp.Expr) -> str:
     """Render an expression as Spark SQL."""
-    return expression.sql(dialect="spark")
+    return expression.sql(dialect=AsWritten)
 
 
 def reads(expression: exp.Expr) -> frozenset[str]:

@@ -63,7 +63,7 @@ class _Select:
         order = self.query.args.get("order")
         taken = bounds(self.query)
         ordered = list(order.expressions) if order and taken else []
-        sorting = [self._order_item(each, names, items) for each in ordered]
+        sorting = [key for each in ordered for key in self._order_items(each, names, items)]
         if group or has_aggregates([*items, *having]):
             node, scope, having = self._aggregate(
                 node, group, names, items, sorting, having, qualify
@@ -159,15 +159,21 @@ class _Select:
             done.append(item)
         return node, done
 
-    def _order_item(self, item: exp.Expr, names: list[str], items: list[exp.Expr]) -> exp.Expr:
-        """ORDER BY may name an output column or its position."""
-        copy = item.copy()
-        key = copy.this
-        if isinstance(key, exp.Literal) and not key.is_string:
-            copy.set("this", items[int(key.this) - 1].copy())
+    def _order_items(
+        self, item: exp.Expr, names: list[str], items: list[exp.Expr]
+    ) -> list[exp.Expr]:
+        """ORDER BY may name an output column, its position, or ALL of them."""
+        key = item.this
+        if isinstance(key, exp.Var) and key.name.upper() == "ALL":
+            keys = [each.copy() for each in items]
+        elif isinstance(key, exp.Literal) and not key.is_string:
+            keys = [items[int(key.this) - 1].copy()]
         else:
-            copy.set("this", _with_outputs(key, names, items))
-        return copy
+            keys = [_with_outputs(key, names, items)]
+        found = [item.copy() for _ in keys]
+        for copy, each in zip(found, keys, strict=True):
+            copy.set("this", each)
+        return found
 
     def _resolve_order(self, scope: Scope, item: exp.Expr) -> exp.Expr:
         copy = item.copy()

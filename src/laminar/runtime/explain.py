@@ -30,7 +30,7 @@ from laminar.delta.program import (
 from laminar.delta.render import Everything, change
 from laminar.delta.sessions import resession
 from laminar.delta.topk import retop
-from laminar.plan.nodes import Aggregate, KeyedJoin, Window, children
+from laminar.plan.nodes import Aggregate, KeyedJoin, Node, Window, children
 from laminar.runtime.faces import with_names
 from laminar.runtime.relations import Relations, partial_trace
 
@@ -144,31 +144,36 @@ def storage_of(relation: Maintained, relations: Relations) -> str:
 
 def statements(relation: Maintained, relations: Relations) -> list[tuple[str, str]]:
     """Return the statements that an epoch may run for a relation."""
-    everything = Everything()
     match relation:
         case Mapped():
-            found = change(with_names(relation), everything)
+            found = _changed(with_names(relation))
             assert found.delta is not None
             rows = found.delta
             if not relation.fusible:
                 rows = consolidate(rows, relation.shape.columns)
             return [("delta", rows)]
         case Merged():
-            return _merged_statements(relation, change(relation.node.input, everything), relations)
+            return _merged_statements(relation, _changed(relation.node.input), relations)
         case Regrouped():
-            given = [change(each, everything) for each in children(relation.node)]
+            given = [_changed(each) for each in children(relation.node)]
             return [("delta", regroup(relation, given, existed=True))]
         case Limited():
-            given_one = change(relation.node.input, everything)
+            given_one = _changed(relation.node.input)
             return [("delta", retop(relation, given_one, existed=True))]
         case Sessioned():
-            found = change(relation.node.input, everything)
+            found = _changed(relation.node.input)
             return [("delta", resession(relation, found, existed=True))]
         case Applied() | Emitted() | Periodic() | Aged() | Late():
             return []  # what they run depends on the time
         case Recomputed():
             return [("delta", recompute(relation, existed=True))]
     raise TypeError(type(relation).__name__)
+
+
+def _changed(node: Node) -> Change:
+    """Render a plan whose inputs all change; a constant does in a view's first epoch only."""
+    found = change(node, Everything())
+    return found if found.delta is not None else change(node, Everything(), first=True)
 
 
 def _merged_statements(

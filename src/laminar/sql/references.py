@@ -43,6 +43,13 @@ def _tree(query: str) -> exp.Expr:
         raise SqlSyntaxError("the query is nested too deeply", hint="split it up") from None
     except SqlglotError as error:
         raise _explained(query, error) from None
+    except (AssertionError, AttributeError):
+        # sqlglot knows some uses of the pipe, and stumbles over others.
+        pipe = next((token for token in tokenize(query) if token.is_symbol("|>")), None)
+        if pipe is None:
+            raise
+        refused = NotSupported("this use of |>", "write it as SELECT ... FROM (SELECT ...)")
+        raise refused.at(query, pipe.start) from None
     tree = trees[0] if len(trees) == 1 else None
     if not isinstance(tree, exp.Query | exp.Values) or tree.find(exp.Command) is not None:
         raise SqlSyntaxError("this is not a query", hint="write SELECT ...").at(query, 0)
