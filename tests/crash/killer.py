@@ -51,11 +51,16 @@ def run(folder: Path, kills: int, seed: int, gateway: Mapping[str, str]) -> Tall
     return tally
 
 
+def environment(gateway: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a process that shares a JVM, or starts its own."""
+    env = {**os.environ, **gateway}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), env.get("PYTHONPATH", "")])
+    return env
+
+
 def _one(
     folder: Path, chance: random.Random, gateway: Mapping[str, str], tally: Tally, *, early: bool
 ) -> bool:
-    env = {**os.environ, **gateway}
-    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), env.get("PYTHONPATH", "")])
     log = folder / "worker.log"
     with (
         log.open("wb") as told,
@@ -63,7 +68,7 @@ def _one(
             [sys.executable, "-m", "tests.crash.worker", str(folder)],
             stdout=subprocess.PIPE,
             stderr=told,
-            env=env,
+            env=environment(gateway),
             cwd=ROOT,
             start_new_session=True,
         ) as worker,
