@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,16 +19,15 @@ from laminar.errors import (
     DatabaseNotFound,
     InvalidSetting,
     NotSupported,
-    OperatorError,
     ReadOnlyDatabase,
     SqlSyntaxError,
     StoreUnwritable,
 )
 from laminar.model.event_time import END_OF_TIME
 from laminar.result import Changes, Result
-from laminar.runtime.continuous import Continuous
 from laminar.runtime.defining import configure_source
 from laminar.runtime.dml import Dml
+from laminar.runtime.driving import Driver
 from laminar.runtime.engine import Engine
 from laminar.runtime.inlet_options import to_options
 from laminar.runtime.programs import attach
@@ -125,14 +123,12 @@ class Database:
         self.engine = Engine(self.path, session, settings, read_only=read_only)
         self._reading = own_session(session, 2)
         self._reader = Reader(self.engine, self._reading, SegmentStore(self.path, self._reading))
-        self._callbacks: list[Callable[[EpochReport], object]] = []
         self._closed = False
-        self._loop = Continuous(
-            self.engine.inlets, self._step_ready, lambda: self.engine.manifest.epoch
-        )
+        self._driver = Driver(self.engine)
+        self._loop = self._driver.loop
         self._dml = Dml(self.engine, self._reader)
         self._statements = Statements(
-            self.engine, self._dml, self._reader, self._query, self._listing, self._told
+            self.engine, self._dml, self._reader, self._query, self._listing, self._driver.told
         )
 
     # Statements
@@ -219,25 +215,7 @@ class Database:
                 on it; the epoch is committed for the others, and is the error's `report`.
         """
         self._require_writable("step")
-        return self._told(self.engine.step)
-
-    def _told(self, run: Callable[[], EpochReport | None]) -> EpochReport | None:
-        """Run an epoch and tell whoever wants to know that it is committed."""
-        try:
-            report = run()
-        except OperatorError as error:
-            self._tell(error.report)
-            raise
-        self._tell(report)
-        return report
-
-    def _tell(self, report: EpochReport | None) -> None:
-        if report is not None:
-            self._notify(report)
-
-    def _notify(self, report: EpochReport) -> None:
-        for callback in self._callbacks:
-            callback(report)
+        return self._driver.told(self.engine.step)
 
     def configure_source(
         self,
@@ -278,43 +256,13 @@ class Database:
         self._require_open()
         self._loop.stop()
 
-    def _step_ready(self) -> int:
-        """Step over what the bridges have ready; the loop calls this. Return how often."""
-        done: list[EpochReport] = []
-
-        def committed(report: EpochReport) -> None:
-            done.append(report)
-            for callback in self._callbacks:
-                try:
-                    callback(report)
-                except Exception as error:
-                    self._loop.keep(error)  # the epoch is committed, whatever its listeners do
-
-        self.engine.flow(committed, limit=8, whole=False)
-        return len(done)
-
     def drain(self) -> EpochReport | None:
         """Step until all sources are idle; return the last report.
 
         A view that fails does not keep the others from going on; its error is raised at the end.
         """
         self._require_writable("drain")
-        reports: deque[EpochReport] = deque(maxlen=1)
-        failed: OperatorError | None = None
-
-        def committed(report: EpochReport) -> None:
-            reports.append(report)
-            self._notify(report)
-
-        while True:
-            try:
-                if not self.engine.flow(committed):
-                    break
-            except OperatorError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-        return reports[0] if reports else None
+        return self._driver.drain()
 
     def advance_watermark(self, name: str, watermark: datetime | str) -> None:
         """Say that a source has no more rows before a time, as its own punctuation would.
@@ -332,7 +280,7 @@ class Database:
 
     def on_epoch(self, callback: Callable[[EpochReport], object]) -> None:
         """Call a function after every committed epoch."""
-        self._callbacks.append(callback)
+        self._driver.listeners.append(callback)
 
     # Changes
 

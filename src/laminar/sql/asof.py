@@ -11,12 +11,13 @@ becomes a subquery per row, which Spark turns into a join:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from laminar.errors.sql import NotSupported
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
-from laminar.sql.tokens import Kind, tokenize
+from laminar.sql.tokens import Kind, Token, tokenize
 
 MARK = "laminar asof"
 """A text that is not NULL, in the condition of a join that is an ASOF JOIN."""
@@ -34,11 +35,7 @@ _FORM = "write a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.k = b.k"
 
 def has_asof(query: str) -> bool:
     """Whether a query has an ASOF JOIN."""
-    tokens = tokenize(query)
-    return any(
-        token.is_word("ASOF") and tokens[place + 1].is_word("JOIN")
-        for place, token in enumerate(tokens[:-1])
-    )
+    return bool(_places(tokenize(query)))
 
 
 def rewrite_asof(query: str) -> str:
@@ -46,16 +43,8 @@ def rewrite_asof(query: str) -> str:
     cursor = Cursor(query, tokenize(query))
     tokens = cursor.tokens
     changes: list[tuple[int, int, str]] = []
-    for place in range(len(tokens) - 1):
-        if not (tokens[place].is_word("ASOF") and tokens[place + 1].is_word("JOIN")):
-            continue
-        match = _find(cursor, place + 2, "MATCH_CONDITION")
-        opening = match + 1
-        if opening >= len(tokens) or not tokens[opening].is_symbol("("):
-            _refuse(cursor, place, "MATCH_CONDITION")
-        closing = _closing(cursor, opening)
-        if closing + 1 >= len(tokens) or not tokens[closing + 1].is_word("ON"):
-            _refuse(cursor, place, "ON")
+    for place in _places(tokens):
+        match, opening, closing = _condition(cursor, place)
         condition = cursor.slice(opening, closing + 1)
         changes.append((tokens[place].start, tokens[place + 1].end, "LEFT JOIN"))
         instead = f"ON {condition} AND '{MARK}' IS NOT NULL AND"
@@ -69,19 +58,24 @@ def spell_out(query: str) -> str:
     """Return a query with every ASOF JOIN in words that Spark can run."""
     while True:
         cursor = Cursor(query, tokenize(query))
-        tokens = cursor.tokens
-        places = [
-            place
-            for place in range(len(tokens) - 1)
-            if tokens[place].is_word("ASOF") and tokens[place + 1].is_word("JOIN")
-        ]
+        places = _places(cursor.tokens)
         if not places:
             return query
         # The last one first: one that is inside another comes after it.
         query = _spelled_out(cursor, places[-1])
 
 
-def _spelled_out(cursor: Cursor, place: int) -> str:
+def _places(tokens: Sequence[Token]) -> list[int]:
+    """Return where ASOF JOIN stands."""
+    return [
+        place
+        for place, token in enumerate(tokens[:-1])
+        if token.is_word("ASOF") and tokens[place + 1].is_word("JOIN")
+    ]
+
+
+def _condition(cursor: Cursor, place: int) -> tuple[int, int, int]:
+    """Return where MATCH_CONDITION stands, its opening and its closing bracket; ON follows."""
     tokens = cursor.tokens
     match = _find(cursor, place + 2, "MATCH_CONDITION")
     opening = match + 1
@@ -90,6 +84,12 @@ def _spelled_out(cursor: Cursor, place: int) -> str:
     closing = _closing(cursor, opening)
     if closing + 1 >= len(tokens) or not tokens[closing + 1].is_word("ON"):
         _refuse(cursor, place, "ON")
+    return match, opening, closing
+
+
+def _spelled_out(cursor: Cursor, place: int) -> str:
+    tokens = cursor.tokens
+    match, opening, closing = _condition(cursor, place)
     stop = _end_of_condition(cursor, closing + 2)
     alias = tokens[match - 1]
     if alias.kind not in (Kind.WORD, Kind.QUOTED):

@@ -19,10 +19,5 @@ class Location:
         start = text.rfind("\n", 0, offset) + 1
         return cls(text.count("\n", 0, offset) + 1, offset - start + 1, offset)
 
-    def plus(self, inner: Location) -> Location:
-        """Return the outer place of a place in the text that starts here."""
-        column = inner.column + (self.column - 1 if inner.line == 1 else 0)
-        return Location(self.line + inner.line - 1, column, self.offset + inner.offset)
-
     def __str__(self) -> str:
         return f"line {self.line}, column {self.column}"
