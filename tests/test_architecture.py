@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,3 +150,12 @@ def test_an_offender_is_caught(module: str, source: str) -> None:
 )
 def test_an_honest_import_passes(module: str, source: str) -> None:
     assert faults(source, module) == []
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT.parents[1] / "docs").glob("*.md")), ids=lambda page: page.stem
+)
+def test_pages_name_files_that_are_there(page: Path) -> None:
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text(encoding="utf-8")))
+    roots = (ROOT, ROOT.parents[1])
+    assert not [name for name in named if not any((root / name).exists() for root in roots)]
