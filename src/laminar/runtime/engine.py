@@ -70,22 +70,26 @@ class Engine:
         self.timeline = Timeline(root, read_only=read_only)
         self.lock = threading.RLock()
         """Held by whoever changes definitions or runs an epoch."""
+        # What is defined, and the objects that belong to it; `define` below fills them.
         self.catalog: Catalog
         self.time: EventTime
         self.sources: dict[str, Source] = {}
         self.executor: DagExecutor | None = None
         self.operators: dict[str, Any] = {}
+        # Who wants to hear of changes, and which epochs must be kept for that.
         self.changelog = DagChangelogPropagator(self)
         self.publisher = Publisher(self)
         self.subscriptions = Subscriptions(self)
         self.changelog.needs += [self.publisher.needs, self.subscriptions.needs]
         self.pins: list[Callable[[int], frozenset[int]]] = [self.changelog.pinned]
         """Each says which past epochs somebody still needs, as an epoch is committed."""
+        # What the last epoch left: settings, where views stand, rows that wait.
         self.settings = Settings(self.manifest.state.get("settings"))
         self.holding = Holding(self)
         self.wal = EpochLog(root, read_only=read_only)
         self.pending = PendingLog(root, numbers(self.manifest))
         self.retention = Retention(self)
+        # The parts that do the work.
         self.ingest = Ingest(
             self.rooms.of, self.pending, self.sources, self.limits, self.retention.prefix
         )
