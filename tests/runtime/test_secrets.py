@@ -75,6 +75,8 @@ def test_errors_point_into_a_text_without_them() -> None:
     line, marks = told.detail.splitlines()[-2:]
     assert line[marks.index("^") :] == "oops)"
     assert marks.count("^") == 4
+    broken = "CREATE SINK k FROM s WITH (path = 'a;b',\n  api_key = \"hush\" oops"
+    assert "hush" not in str(SqlSyntaxError("no").at(broken, broken.index("oops")))
     assert "'hush" not in str(SqlSyntaxError("no").at("WITH (token = 'hush", 0))
     assert "token = 'x'" in str(SqlSyntaxError("no").at(text, 0))
     assert "hush" not in str(BadOption("mine", "password", "hush", "more"))

@@ -23,10 +23,10 @@ def is_secret(name: str) -> bool:
 def without_secrets(text: str, start: int, end: int) -> str:
     """Return a part of a script, which need not be valid, without the values of secret options.
 
-    Options stand behind WITH; elsewhere `token = 'x'` is a condition like any other.
+    Options stand behind WITH; before it `token = 'x'` is a condition like any other. Where they
+    end is not asked: in a text that may be broken it is better to hide too much.
     """
-    statement = text.rfind(";", 0, start) + 1
-    found = _OPTIONS.search(text, statement, end)
+    found = _OPTIONS.search(text, 0, end)
     if found is None:
         return text[start:end]
     plain = max(start, found.end())
