@@ -14,7 +14,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from benchmarks.report import Row, best_ns
 from laminar.bridge import BatchPolicy, BridgeConsumer, PipelineBridge, SpillLog, SpillToDisk
-from laminar.bridge.pipeline import record_batch
+from laminar.bridge.columns import record_batch
 
 ROWS = 1024
 BATCHES = 256

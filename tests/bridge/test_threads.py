@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from laminar.bridge import (
     BackpressureStrategy,
     BatchPolicy,
     BridgeConsumer,
+    BridgeMessage,
     Checkpoint,
     DropNewest,
     Eof,
@@ -23,6 +25,7 @@ from laminar.bridge import (
     SpillLog,
     SpillToDisk,
 )
+from laminar.bridge.messages import RowBatch
 from laminar.errors import Backpressure
 
 from .tools import SCHEMA, rows
@@ -105,3 +108,32 @@ def test_order_is_kept_between_two_threads(
     assert (counted.sent, counted.dropped) == (len(taken), rounds - len(taken))
     assert (counted.waiting, counted.waiting_bytes, counted.spilled_bytes) == (0, 0, 0)
     assert list(tmp_path.glob("*.spill")) == []
+
+
+class Interrupted(deque[BridgeMessage]):
+    """Looks empty, and then the other thread has its turn."""
+
+    then: Callable[[], object] | None = None
+
+    def __bool__(self) -> bool:
+        found = len(self) > 0
+        turn, self.then = self.then, None
+        if turn is not None:
+            turn()
+        return found
+
+
+def test_what_was_spilled_is_not_taken_before_what_came_into_memory_meanwhile(
+    tmp_path: Path,
+) -> None:
+    bridge = PipelineBridge(capacity_rows=1, strategy=SpillToDisk(), spill=SpillLog(tmp_path))
+    memory = bridge.channel.memory = Interrupted()
+
+    def send() -> None:
+        bridge.send_batch(rows(1), start=0, end=1)
+        bridge.send_batch(rows(2), start=1, end=2)  # spilled
+
+    memory.then = send
+    found = [bridge.channel.pop() for _ in range(3)]
+    ends = [each.end for each in found if isinstance(each, RowBatch)]
+    assert ends == [1, 2]

@@ -83,10 +83,20 @@ def test_a_connector_delivers_new_versions(
         oracle.step()
     # Rows that are there already change nothing, not even a segment.
     segments = len(db.engine.manifest.traces["s"].segments)
-    same = json.dumps(dict(zip(("id", "g", "x"), live.rows[0], strict=True)))
-    (folder / "9.json").write_text(same + "\n", encoding="utf-8")
+    same = dict(zip(("id", "g", "x"), live.rows[0], strict=True))
+    versions = "".join(json.dumps(row) + "\n" for row in ({**same, "x": -1}, same))
+    (folder / "9.json").write_text(versions, encoding="utf-8")
+    before = db.metrics().prefixes["s"]
     assert db.step() is not None
     assert len(db.engine.manifest.traces["s"].segments) == segments
+    # A version that another one follows in the same poll does not even cross the bridge.
+    after = db.metrics().prefixes["s"]
+    assert (after.rows_in - before.rows_in, after.rows_kept - before.rows_kept) == (2, 1)
+    told = [row[0] for row in db.execute("EXPLAIN DAG").rows()]
+    counted = f"rows in: {after.rows_in}, rows surviving: {after.rows_kept}"
+    (line,) = [each for each in told if each.startswith("Prefix of s")]
+    assert "keeps the last row of each id" in line
+    assert counted in line
 
 
 def test_a_table_keeps_its_keys(db: laminar.Database, spark: SparkSession) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.bridge.channel import Channel
+from laminar.bridge.columns import record_batch, row_bytes
 from laminar.bridge.counters import BridgeCounters
 from laminar.bridge.messages import Barrier, End, RowBatch, RowEvent, Rows, size_of
 from laminar.bridge.spill import SpillFile, SpillLog
@@ -22,7 +23,6 @@ WARN_EVERY = 60.0
 
 _LOOK_AFTER = 1024  # single rows: how much room there is need not be known before each
 _new = tuple.__new__  # a named tuple at half the cost
-_VARIABLE = 32  # bytes that a text or a nested value is taken to have in a single row
 _log = logging.getLogger("laminar.bridge")
 
 
@@ -66,7 +66,7 @@ class PipelineBridge:
             raise InvalidSetting("spill", None, "a SpillLog, for SpillToDisk writes to it")
         self.channel = Channel(capacity_rows, capacity_bytes, spill)
         self.clock = clock
-        self.row_bytes = 0 if schema is None else _row_bytes(schema)
+        self.row_bytes = 0 if schema is None else row_bytes(schema)
         """What a row that is sent alone is taken to have."""
         self.latest: int | None = None
         """The largest event time that was sent, in microseconds from 1970."""
@@ -276,27 +276,3 @@ class PipelineBridge:
         found = [f"{rows:,} rows"] if rows is not None else []
         found += [f"{size:,} bytes"] if size is not None else []
         return " and ".join(found)
-
-
-def record_batch(
-    rows: Sequence[Sequence[Any] | Mapping[str, Any]], schema: pa.Schema | None, name: str
-) -> pa.RecordBatch:
-    """Return single rows as columns."""
-    if schema is None:
-        raise InvalidSetting("schema", None, f'the Arrow schema of "{name}", to send single rows')
-    if isinstance(rows[0], Mapping):
-        return pa.RecordBatch.from_pylist(list(rows), schema=schema)
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _row_bytes(schema: pa.Schema) -> int:
-    """Estimate the memory of one row; a text is not looked at, for that would cost more."""
-    total = 0
-    for field in schema:
-        try:
-            total += max(1, field.type.bit_width // 8)
-        except ValueError:
-            total += _VARIABLE
-    return total

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from laminar.model.row_test import Among, Compare, Every, Flag, IsNull, Not, RowTest, Some
+
+_PLACE = "__place"
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal,
@@ -23,12 +26,17 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What is kept of a source: some columns, and the rows that pass one of some tests."""
+    """What is kept of a source: some columns, and the rows that pass one of some tests.
+
+    Of a source with a key it is the newest row of each: those in between never cross.
+    """
 
     columns: tuple[str, ...]
     pruned: tuple[str, ...] = ()
     tests: tuple[RowTest, ...] | None = None
     """None if every row is kept."""
+    key: tuple[str, ...] = ()
+    """Of rows that come together and have the same key, only the last one counts."""
 
     @property
     def test(self) -> RowTest | None:
@@ -51,6 +59,8 @@ class Prefix:
         if test is not None:
             # A filter keeps rows for which the test is true: neither false nor NULL.
             table = table.filter(passes(test, table), null_selection_behavior="drop")
+        if self.key:
+            table = last_of_each(table, self.key)
         pruned = [name for name in self.pruned if name in table.column_names]
         return table.drop_columns(pruned) if pruned else table
 
@@ -77,6 +87,19 @@ class PrefixStage:
         self.counters.rows_in += table.num_rows
         self.counters.rows_kept += kept.num_rows
         return kept
+
+
+def last_of_each(table: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Return the last row for every key, in the order of the rows.
+
+    Keys are told apart by their bytes, so none that Spark tells apart are taken for one.
+    """
+    places = pa.array(np.arange(table.num_rows))
+    keyed = table.select(list(key)).append_column(_PLACE, places)
+    found = keyed.group_by(list(key)).aggregate([(_PLACE, "max")])
+    if found.num_rows == table.num_rows:
+        return table
+    return table.take(found.column(f"{_PLACE}_max").sort())
 
 
 def passes(test: RowTest, table: pa.Table) -> Any:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from laminar.bridge.prefix import last_of_each
 from laminar.delta.change import columns, quote
 from laminar.errors import InvalidQuery, NotSupported, RowDoesNotMatch, UnknownColumn
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.current import CurrentRows, collected
 from laminar.runtime.definitions import TableDefinition
-from laminar.runtime.keys import last_of_each, refuse_twice
+from laminar.runtime.keys import refuse_twice
 from laminar.runtime.merging import COUNTED, TARGET, merge_query, refuse_conflict
 from laminar.runtime.reading import Reader
 from laminar.runtime.refusals import SPARK_FAILS, explain_refusal
@@ -93,7 +94,9 @@ class Dml:
             return self._push(definition, data, 1)
         with self._changing:
             if definition.upserts:
-                delta = self._current.replacing(definition, last_of_each(definition, data))
+                delta = self._current.replacing(
+                    definition, last_of_each(data, definition.primary_key)
+                )
                 self._append(definition, delta)
                 return int(data.num_rows)
             refuse_twice(definition, data)

@@ -91,11 +91,23 @@ class Ingest:
         return self.write(definition, epoch, self.kept(definition, rows), marks, now_ms)
 
     def kept(self, definition: TableDefinition, table: pa.Table) -> pa.Table:
-        """Return what some view wants of rows, where a source keeps no more than that."""
-        prefix = self._prefix(definition.name)
+        """Return what is stored of rows, where that is not all of them."""
+        prefix = self.prefix(definition)
         if prefix is None:
             return table
         return self.stages.setdefault(definition.name, PrefixStage()).run(prefix, table)
+
+    def prefix(self, definition: TableDefinition) -> Prefix | None:
+        """Return what is kept of a table's rows as they come; None if that is all.
+
+        Of a connector with a primary key the newest row of each key is all that an epoch needs.
+        Where a row may turn out to lie in the future and not count, the one before it might.
+        """
+        prefix = self._prefix(definition.name)
+        is_sure = definition.event_time is None or not self._is_live(definition)
+        if prefix is None and definition.connector and definition.upserts and is_sure:
+            return Prefix(definition.shape.columns, key=definition.primary_key)
+        return prefix
 
     def now(self) -> int:
         """Return the wall clock, in milliseconds."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
@@ -46,14 +45,6 @@ def refuse_twice(definition: TableDefinition, data: pa.Table) -> None:
     twice = found.filter(pc.greater(found.column("count_all"), 1))
     if twice.num_rows:
         raise _duplicate(definition, twice)
-
-
-def last_of_each(definition: TableDefinition, data: pa.Table) -> pa.Table:
-    """Return the last row of a batch for every key, in the batch's order."""
-    places = pa.array(np.arange(data.num_rows))
-    keyed = data.select(list(definition.primary_key)).append_column(_PLACE, places)
-    found = keyed.group_by(list(definition.primary_key)).aggregate([(_PLACE, "max")])
-    return data.take(found.column(f"{_PLACE}_max").sort())
 
 
 def clashes(definition: TableDefinition, current: str, delta: str) -> str:

@@ -73,10 +73,6 @@ class Retention:
         """Whether a source waits for the first view that reads it."""
         return self._kept.get(name) is UNREAD
 
-    def shown(self) -> dict[str, Prefix]:
-        """Return the sources that do not keep all."""
-        return dict(self._kept)
-
     def _wanted(self) -> dict[str, Prefix]:
         """Work out what is wanted, once per change of definitions."""
         catalog, known = self._engine.catalog, self._found

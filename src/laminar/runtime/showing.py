@@ -191,14 +191,20 @@ class Showing:
         return self._plan(lines + self._prefixes())
 
     def _prefixes(self) -> list[str]:
-        """Say what is kept of sources that keep what is used, and what that has saved so far."""
+        """Say what is kept of sources that do not keep all, and what that has saved so far."""
         found = []
-        for name, prefix in self._engine.retention.shown().items():
-            stage = self._engine.ingest.stages.get(name, PrefixStage()).counters
+        ingest = self._engine.ingest
+        for name, definition in self._engine.tables().items():
+            prefix = ingest.prefix(definition)
+            if prefix is None:
+                continue
+            stage = ingest.stages.get(name, PrefixStage()).counters
             test = "" if prefix.test is None or prefix is UNREAD else f" where {prefix.test}"
             kept = "nothing, for no view reads it"
             if prefix is not UNREAD:
                 kept = f"{', '.join(prefix.columns) or 'no column'}{test}"
+            if prefix.key:
+                kept = f"the last row of each {', '.join(prefix.key)} of a poll"
             found.append(
                 f"Prefix of {name}: keeps {kept} (columns pruned: {len(prefix.pruned)}, rows in:"
                 f" {stage.rows_in}, rows surviving: {stage.rows_kept})"
