@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import laminar
+from laminar.testing.faults import Faults
 
 from .groups import cursors, new_clock, opened, rows
 
@@ -121,6 +123,52 @@ def test_reads_and_views_across_schedules(tmp_path: Path, spark: SparkSession) -
         assert db.sql("SELECT COUNT(*) FROM more").rows() == [(8,)]
         with pytest.raises(laminar.BadViewOption, match="schedule"):
             db.execute("ALTER MATERIALIZED VIEW slow SET (schedule = 'sometimes')")
+
+
+def test_late_rows_go_with_their_view(tmp_path: Path, spark: SparkSession) -> None:
+    """A view and its late rows step together, even if it is tied to nobody else."""
+    clock, faults = new_clock(), Faults()
+    window = "TUMBLE(ts, INTERVAL '10' SECOND)"
+    script = (
+        "CREATE SOURCE s (ts TIMESTAMP, x BIGINT, WATERMARK FOR ts AS ts);"
+        "CREATE MATERIALIZED VIEW base AS SELECT ts, x FROM s; PAUSE MATERIALIZED VIEW base"
+    )
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    with faults.armed(), opened(tmp_path, spark, script, clock) as db:
+
+        def at(*seconds: float) -> None:
+            db.insert("s", [(start + timedelta(seconds=each), int(each)) for each in seconds])
+            with suppress(laminar.OperatorError):
+                db.step()
+
+        at(5, 25)
+        # The view begins where what it reads is, and so does the relation of its late rows.
+        db.execute(
+            "CREATE MATERIALIZED VIEW w WITH (schedule = '60s', diamond_consistency = 'none') AS"
+            f" SELECT SUM(x) AS x FROM base GROUP BY {window} EMIT AFTER WATERMARK LATE DATA TO l"
+        )
+        assert cursors(db, "w", "l") == [0, 0]
+        members = db.sql("SELECT member, cursor FROM laminar_system.diamond_groups").rows()
+        assert sorted(members) == [("l", 0), ("w", 0)]
+        db.execute("RESUME MATERIALIZED VIEW base")
+        assert cursors(db, "base", "w", "l") == [2, 0, 0]  # neither is due
+        clock.advance(60)
+        at(36)
+        assert cursors(db, "w", "l") == [3, 3]
+        faults.views = {"l"}
+        clock.advance(60)
+        at(1)  # late, and the view must not step past it alone
+        assert cursors(db, "base", "w", "l") == [4, 3, 3]
+        at(2, 57)
+        at(26)  # late by now; in time for who takes the last three epochs at once
+        faults.views = set()
+        clock.advance(600)
+        at(58)
+        assert cursors(db, "w", "l") == [7, 7]
+        shown, refused = rows(db, "SELECT x FROM w"), rows(db, "SELECT x FROM l")
+        total = db.sql("SELECT SUM(x) FROM s WHERE ts < TIMESTAMP '2026-01-01 00:00:50'").rows()
+        assert sum(x for (x,) in [*shown, *refused]) == total[0][0]  # each row is in one of them
+        assert refused == [(1,), (2,)]
 
 
 def test_windows_of_a_view_that_was_behind(tmp_path: Path, spark: SparkSession) -> None:
