@@ -129,6 +129,8 @@ def not_due(world: World) -> None:
         "ALTER MATERIALIZED VIEW c SET (schedule = '1h');"
         "ALTER MATERIALIZED VIEW d SET (diamond_schedule_policy = 'slowest')"
     )
+    world.insert()
+    world.db.step()  # from here on an hour counts
     world.goes_by("not due")
     world.clock.advance(3600)
     world.db.step()
