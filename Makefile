@@ -16,9 +16,10 @@ oracle: $(READY)
 	LAMINAR_ORACLE=thorough LAMINAR_EXAMPLES=60 $(BIN)/python -m pytest tests/oracle \
 	    tests/session/test_event_time.py tests/session/test_sinks.py
 
-# Reads beside epochs of 1 to 10,000 rows, each checked; a read that mixes two versions fails it.
+# Reads beside epochs of 1 to 10,000 rows, each checked, at least ten of every epoch; one that mixes
+# two versions fails it.
 soak-consistency: $(READY)
-	$(BIN)/python examples/internal_consistency.py --reads 10000
+	$(BIN)/python examples/internal_consistency.py --reads 10000 --readers 3 --per-epoch 10
 
 # Kills the process at random times and crashes at every named point: make soak KILLS=200
 KILLS ?= 20

@@ -386,6 +386,16 @@ def test_opting_out(text: str, out: str, expected: list[str]) -> None:
     assert sorted(names(dag, group.members) for group in found) == sorted(expected)
 
 
+def test_some_are_together_whatever_they_want() -> None:
+    dag = dag_of("v: a; l: a v; r: v; z: r")
+    node = {each.name: each.id for each in dag.nodes.values()}
+    for opted in ([], [node["v"]], [node["v"], node["l"]]):
+        found = compute_consistency_groups(dag, opted, [(node["v"], node["l"])])
+        assert [names(dag, group.members) for group in found] == ["v l", "r", "z"]
+    apart = compute_consistency_groups(dag, [node["v"]])
+    assert sorted(names(dag, group.members) for group in apart) == ["l", "r", "v", "z"]
+
+
 def test_a_group_is_due_by_its_policy() -> None:
     fastest, slowest = DiamondSchedulePolicy.FASTEST, DiamondSchedulePolicy.SLOWEST
     assert is_group_due(fastest, [False, True])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import laminar
-from laminar.runtime.filling import Filler
+from laminar.runtime import engine
+from laminar.runtime.executor import DagExecutor
+from laminar.runtime.metrics import GroupMetrics
 from laminar.store import files
-from laminar.testing.faults import Faults
 
 from .groups import DIAMOND, cursors, new_clock, opened, rows
 
@@ -31,7 +33,17 @@ def group_epoch(db: laminar.Database) -> int:
     return int(epoch)
 
 
-def test_a_member_that_fails_holds_its_group(tmp_path: Path, spark: SparkSession) -> None:
+def group_line(db: laminar.Database) -> str:
+    """What EXPLAIN says about the group of d."""
+    lines = [str(line) for (line,) in db.execute("EXPLAIN MATERIALIZED VIEW d").rows()]
+    return next(line for line in lines if line.startswith("group: "))
+
+
+@pytest.mark.parametrize("workers", [1, 4], ids=["serial", "parallel"])
+def test_a_member_that_fails_holds_its_group(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(engine, "DagExecutor", partial(DagExecutor, workers=workers))
     with opened(tmp_path, spark, DIAMOND) as db:
         db.insert("a", [(1, 10), (2, 5)])
         db.step()
@@ -50,13 +62,22 @@ def test_a_member_that_fails_holds_its_group(tmp_path: Path, spark: SparkSession
         read = db.sql("SELECT n, COUNT(*) AS groups FROM other, d GROUP BY n")
         assert (read.epoch, read.rows()) == (1, [(2, 2)])
         assert group_epoch(db) == 1
-        assert rows(db, OUTCOMES.format(2)) == [
+        history = rows(db, OUTCOMES.format(2))
+        assert history == [
             ("b", "held", 1, 1), ("c", "failed", 1, 1), ("d", "held", 1, 1),
             ("other", "committed", 1, 2),
         ]  # fmt: skip
-    with opened(tmp_path, spark) as db:  # all of that is durable
+        metrics = db.metrics().groups["b, c, d"]
+        assert metrics == GroupMetrics(epoch=1, age=1, holds=1, retries=0, failures=1)
+        told = group_line(db)
+        assert told == "group: 1 [b, c, d] meets in d: atomic, fastest, epoch 1"
+    with opened(tmp_path, spark) as db:  # all of that is durable, but counters begin anew
         assert cursors(db, "b", "c", "d", "other") == [1, 1, 1, 2]
         assert group_epoch(db) == 1
+        assert rows(db, OUTCOMES.format(2)) == history
+        assert group_line(db) == told
+        metrics = db.metrics().groups["b, c, d"]
+        assert metrics == GroupMetrics(epoch=1, age=1, holds=0, retries=0, failures=0)
         states = {name: (state, why) for name, state, why in db.sql(STATES).rows()}
         assert states["c"][0] == "failing"
         assert "DIVIDE_BY_ZERO" in states["c"][1]
@@ -158,84 +179,6 @@ def test_opting_out_unties_and_never_mixes(tmp_path: Path, spark: SparkSession) 
         db.execute("ALTER MATERIALIZED VIEW d SET (diamond_consistency = 'atomic')")
         members = db.sql("SELECT member FROM laminar_system.diamond_groups ORDER BY member").rows()
         assert members == [("b",), ("c",), ("d",), ("e",)]
-
-
-def test_every_reason_to_skip_a_member_holds_the_group(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faults = Faults()
-    script = "CREATE TABLE u (k INT);" + DIAMOND.replace(
-        "SUM(100 / x) AS y FROM a", "SUM(100 / x) AS y FROM (SELECT a.k, x FROM a"
-        " LEFT ANTI JOIN u ON a.k = u.k)"
-    )  # fmt: skip
-    with faults.armed(), opened(tmp_path, spark, script) as db:
-        number = 0
-
-        def goes_by(reason: str) -> None:
-            """An epoch goes by without the group, and says why."""
-            nonlocal number
-            number += 1
-            at = cursors(db, "b", "c", "d")
-            before = rows(db, "SELECT * FROM d")
-            db.insert("a", [(number, 10)])
-            report = db.step()
-            assert report is not None
-            assert reason in report.held["c"].reason
-            assert set(report.held) == {"b", "c", "d"}
-            assert cursors(db, "b", "c", "d") == at
-            assert cursors(db, "other") == [report.epoch]
-            assert rows(db, "SELECT * FROM d") == before
-
-        def catches_up() -> None:
-            nonlocal number
-            assert cursors(db, "b", "c", "d") == [db.engine.manifest.epoch] * 3
-            truth = [(k, 10, 10.0) for k in range(1, number + 1)]
-            assert rows(db, "SELECT * FROM d") == truth
-
-        db.execute("PAUSE MATERIALIZED VIEW c")
-        goes_by("paused")
-        db.execute("RESUME MATERIALIZED VIEW c")
-        catches_up()
-        db.execute("PAUSE TABLE u")
-        goes_by("waits for u (source gated)")
-        db.execute("RESUME TABLE u")
-        db.step()
-        catches_up()
-        fill = Filler.fill
-
-        def filled(*given: Any) -> Any:
-            goes_by("locked by a rebuild")
-            return fill(*given)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(Filler, "fill", filled)
-            db.execute("ALTER MATERIALIZED VIEW c SET (refresh_policy = 'full')")
-        db.step()
-        catches_up()
-        faults.views = {"c"}
-        db.insert("a", [(number := number + 1, 10)])
-        for _ in range(2):
-            with pytest.raises(laminar.OperatorError, match='"c"'):
-                db.step()
-        faults.views = set()
-        goes_by("backing off")
-        db.engine.limits.clock.advance(60)  # type: ignore[attr-defined]
-        db.step()
-        catches_up()
-        db.execute("SET laminar.max_failures = 1")
-        faults.views = {"c"}
-        db.insert("a", [(number := number + 1, 10)])
-        with pytest.raises(laminar.OperatorError, match='"c"'):
-            db.step()
-        faults.views = set()
-        goes_by("suspended")
-        db.execute("RESUME MATERIALIZED VIEW c")
-        catches_up()
-        db.execute("ALTER MATERIALIZED VIEW c SET (schedule = '1h')")
-        db.execute("ALTER MATERIALIZED VIEW d SET (diamond_schedule_policy = 'slowest')")
-        db.insert("a", [(number := number + 1, 10)])
-        db.step()
-        goes_by("not due")
 
 
 def test_nested_and_overlapping_diamonds_fall_together(tmp_path: Path, spark: SparkSession) -> None:

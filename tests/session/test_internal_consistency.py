@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import sys
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -27,19 +29,28 @@ def example() -> ModuleType:
 
 
 def test_no_read_mixes_two_versions(db: laminar.Database, example: ModuleType) -> None:
-    reads, problems = example.check(db, [1, 10, 1000])
-    assert problems == []
-    assert reads >= 3
+    found = example.check(db, [1, 10, 1000])
+    assert found.problems == []
+    assert found.reads >= found.epochs == 3
+    assert found.beside > 0
     assert db.sql("SELECT * FROM total").rows() == [(0,)]
 
 
 def test_the_checker_notices(example: ModuleType) -> None:
     truth = example.Truth()
-    truth.add([(0, 1, 2, 5)])
+    assert truth.add([(0, 1, 2, 5)]) == 1
     right = [("total", None, 0), ("balance", 1, -5), ("balance", 2, 5), ("rows", None, 1)]
-    assert truth.problem(right) == ""
-    assert "total is 5" in truth.problem([("total", None, 5), *right[1:]])
+    assert truth.problem(right, 1) == ""
+    assert "total is 5" in truth.problem([("total", None, 5), *right[1:]], 1)
     swapped = [right[0], ("balance", 1, 5), ("balance", 2, -5), right[3]]
-    assert "wrong balances" in truth.problem(swapped)
-    assert "no whole number" in truth.problem([*right[:3], ("rows", None, 2)])
-    assert "two balances" in truth.problem([*right, ("balance", 1, -5)])
+    assert "wrong balances" in truth.problem(swapped, 1)
+    assert "2 transactions are not the 1" in truth.problem([*right[:3], ("rows", None, 2)], 1)
+    assert "not the 0 of epoch 0" in truth.problem(right, 0)
+    assert "two balances" in truth.problem([*right, ("balance", 1, -5)], 1)
+
+
+def test_sizes_of_epochs(example: ModuleType) -> None:
+    sizes = list(islice(example.sizes_up_to(10_000, random.Random(1)), 210))
+    assert set(range(1, 101)) | {10_000} <= set(sizes)
+    assert len(set(sizes)) > 150
+    assert max(sizes) == 10_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import laminar
+from laminar.testing.faults import Faults
 
 from .groups import cursors, new_clock, opened, rows
 
@@ -45,12 +47,20 @@ def test_policies_of_a_group_with_schedules(tmp_path: Path, spark: SparkSession)
         db.execute("ALTER MATERIALIZED VIEW d SET (diamond_schedule_policy = 'fastest')")
         assert after(9) == [2, 2, 2]
         assert after(1) == [4, 4, 4]  # b is due
+        # Of several views in which paths meet, the strictest counts.
+        policies = "SELECT DISTINCT schedule_policy FROM laminar_system.diamond_groups"
+        db.execute("CREATE MATERIALIZED VIEW e AS SELECT n - m AS o FROM b JOIN c ON b.k = c.k")
+        assert rows(db, policies) == [("slowest",)]  # of the setting
+        assert after(10) == [4, 4, 4]
+        db.execute("DROP MATERIALIZED VIEW e")
+        assert rows(db, policies) == [("fastest",)]
+        assert after(0) == [6, 6, 6]
         # A policy is of no use in a diamond that is not tied: each has its own schedule.
         db.execute("ALTER MATERIALIZED VIEW d SET (diamond_consistency = 'none')")
         db.execute("ALTER MATERIALIZED VIEW d SET (schedule = 'every epoch')")
-        assert after(10) == [5, 4, 4]  # d waits for c
-        assert rows(db, "SELECT * FROM d") == [(1, 4, 1)]
-        assert after(20) == [6, 6, 6]
+        assert after(10) == [7, 6, 6]  # d waits for c
+        assert rows(db, "SELECT * FROM d") == [(1, 6, 1)]
+        assert after(20) == [8, 8, 8]
         states = db.sql(
             "SELECT name, state, schedule, diamond_consistency, staleness"
             " FROM laminar_system.materialized_views ORDER BY name"
@@ -121,6 +131,52 @@ def test_reads_and_views_across_schedules(tmp_path: Path, spark: SparkSession) -
         assert db.sql("SELECT COUNT(*) FROM more").rows() == [(8,)]
         with pytest.raises(laminar.BadViewOption, match="schedule"):
             db.execute("ALTER MATERIALIZED VIEW slow SET (schedule = 'sometimes')")
+
+
+def test_late_rows_go_with_their_view(tmp_path: Path, spark: SparkSession) -> None:
+    """A view and its late rows step together, even if it is tied to nobody else."""
+    clock, faults = new_clock(), Faults()
+    window = "TUMBLE(ts, INTERVAL '10' SECOND)"
+    script = (
+        "CREATE SOURCE s (ts TIMESTAMP, x BIGINT, WATERMARK FOR ts AS ts);"
+        "CREATE MATERIALIZED VIEW base AS SELECT ts, x FROM s; PAUSE MATERIALIZED VIEW base"
+    )
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    with faults.armed(), opened(tmp_path, spark, script, clock) as db:
+
+        def at(*seconds: float) -> None:
+            db.insert("s", [(start + timedelta(seconds=each), int(each)) for each in seconds])
+            with suppress(laminar.OperatorError):
+                db.step()
+
+        at(5, 25)
+        # The view begins where what it reads is, and so does the relation of its late rows.
+        db.execute(
+            "CREATE MATERIALIZED VIEW w WITH (schedule = '60s', diamond_consistency = 'none') AS"
+            f" SELECT SUM(x) AS x FROM base GROUP BY {window} EMIT AFTER WATERMARK LATE DATA TO l"
+        )
+        assert cursors(db, "w", "l") == [0, 0]
+        members = db.sql("SELECT member, cursor FROM laminar_system.diamond_groups").rows()
+        assert sorted(members) == [("l", 0), ("w", 0)]
+        db.execute("RESUME MATERIALIZED VIEW base")
+        assert cursors(db, "base", "w", "l") == [2, 0, 0]  # neither is due
+        clock.advance(60)
+        at(36)
+        assert cursors(db, "w", "l") == [3, 3]
+        faults.views = {"l"}
+        clock.advance(60)
+        at(1)  # late, and the view must not step past it alone
+        assert cursors(db, "base", "w", "l") == [4, 3, 3]
+        at(2, 57)
+        at(45)  # late by now; in time for who takes the last three epochs at once
+        faults.views = set()
+        clock.advance(600)
+        at(58)
+        assert cursors(db, "w", "l") == [7, 7]
+        shown, refused = rows(db, "SELECT x FROM w"), rows(db, "SELECT x FROM l")
+        total = db.sql("SELECT SUM(x) FROM s WHERE ts < TIMESTAMP '2026-01-01 00:00:50'").rows()
+        assert sum(x for (x,) in [*shown, *refused]) == total[0][0]  # each row is in one of them
+        assert refused == [(1,), (2,)]
 
 
 def test_windows_of_a_view_that_was_behind(tmp_path: Path, spark: SparkSession) -> None:

@@ -25,11 +25,13 @@ it could run neither before nor after the group.
 Nodes may opt out. A diamond whose convergence point opted out ties nobody. An intermediate that
 opted out leaves, and with it those members of the diamond that depend on it: they have to wait for
 it in any case, and whoever was tied to them would wait too. The others stay together.
+
+Some nodes may have to stay together whatever they want.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from laminar.dag.node import DagNodeType
@@ -93,7 +95,9 @@ def detect_diamonds(dag: StreamingDag) -> list[Diamond]:
 
 
 def compute_consistency_groups(
-    dag: StreamingDag, opted_out: Collection[NodeId] = ()
+    dag: StreamingDag,
+    opted_out: Collection[NodeId] = (),
+    together: Iterable[Collection[NodeId]] = (),
 ) -> list[ConsistencyGroup]:
     """Return the groups of a DAG, each after those it reads from.
 
@@ -104,13 +108,15 @@ def compute_consistency_groups(
     Args:
         dag: the topology.
         opted_out: nodes that do not want to be tied to others.
+        together: sets of members that belong to one group in any case.
     """
     order = dag.execution_order()
     out = _union(1 << at for at, node in enumerate(order) if node in set(opted_out))
     shapes = _shapes(dag, out)
     convergence = _union(shape.convergence for shape in shapes)
+    rings = [*_rings(shapes, out), *([order.index(each) for each in some] for some in together)]
     groups = []
-    for component in strongly_connected(_dependencies_and_rings(dag, shapes, out)):
+    for component in strongly_connected(_dependencies_and(dag, rings)):
         members = sorted(component)
         groups.append(
             ConsistencyGroup(
@@ -222,15 +228,17 @@ def _related(inputs: Sequence[tuple[int, ...]]) -> list[int]:
     return related
 
 
-def _dependencies_and_rings(
-    dag: StreamingDag, shapes: list[_Shape], out: int
-) -> dict[int, list[int]]:
+def _rings(shapes: list[_Shape], out: int) -> Iterator[list[int]]:
+    in_diamonds = _union(shape.members() for shape in shapes)
+    for shape in shapes:
+        yield list(_bits(shape.members() | shape.shared & in_diamonds & ~out))
+
+
+def _dependencies_and(dag: StreamingDag, rings: Iterable[list[int]]) -> dict[int, list[int]]:
     inputs = _inputs(dag)
     members = _members(dag)
     edges = {at: [each for each in inputs[at] if each in members] for at in members}
-    in_diamonds = _union(shape.members() for shape in shapes)
-    for shape in shapes:
-        ring = list(_bits(shape.members() | shape.shared & in_diamonds & ~out))
+    for ring in rings:
         for at, successor in zip(ring, [*ring[1:], ring[0]], strict=True):
             edges[at].append(successor)
     return edges

@@ -64,10 +64,12 @@ def create_view(engine: Engine, definition: ViewDefinition) -> None:
         if late_to is not None and program.late is None:
             raise NotSupported("LATE DATA TO here", "read one relation with event time")
         engine.catalog.add_view(definition, program)
+        names = [definition.name]
         if late_to is not None:
             sink = LateDefinition(late_to, definition.name)
             engine.catalog.add_view(sink, engine.catalog.late_program(sink))
-        engine.storing.fill_and_commit((definition.name,), engine.manifest.traces)
+            names.append(late_to)  # empty, and at the epoch that the view begins with
+        engine.storing.fill_and_commit(names, engine.manifest.traces)
 
 
 def create_operator(

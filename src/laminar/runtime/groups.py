@@ -9,7 +9,7 @@ from typing import Protocol
 from laminar.dag import StreamingDag
 from laminar.dag.diamond import ConsistencyGroup, compute_consistency_groups
 from laminar.dag.policies import DiamondConsistency, DiamondSchedulePolicy
-from laminar.runtime.definitions import Definition, ViewDefinition
+from laminar.runtime.definitions import Definition, LateDefinition, ViewDefinition
 
 
 class Defined(Protocol):
@@ -49,13 +49,23 @@ class Group:
 
 
 def groups_of(catalog: Defined) -> list[Group]:
-    """Return all groups, each after those it reads from."""
+    """Return all groups, each after those it reads from.
+
+    A view and the relation that takes its late rows are together in any case: what is late is said
+    by the step in which it came, so both must take the same steps, or a row could be in neither.
+    """
     dag = catalog.dag
     name = {node.id: node.name for node in dag.nodes.values()}
+    node = {known: each for each, known in name.items()}
+    late = [
+        (node[each.view], node[each.name])
+        for each in catalog.definitions.values()
+        if isinstance(each, LateDefinition)
+    ]
     out = {node for node in name if _opted_out(catalog, name[node])}
     found: list[Group] = []
     number = 0
-    for group in compute_consistency_groups(dag, out):
+    for group in compute_consistency_groups(dag, out, late):
         number += not group.is_singleton()
         convergence = tuple(name[each] for each in group.convergence_points)
         found.append(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from laminar.dag.policies import is_group_due
 from laminar.mv import MvState
 from laminar.mv.schedule import EVERY_EPOCH, Schedule, effective, parse_schedule
-from laminar.runtime.definitions import ViewDefinition
+from laminar.runtime.definitions import LateDefinition, ViewDefinition
 from laminar.runtime.groups import Group
 from laminar.runtime.standing import Standing
 from laminar.runtime.stepping import Hold, Skip
@@ -77,10 +77,23 @@ class Situation:
 
 
 def schedules_of(catalog: Catalog) -> dict[str, Schedule]:
-    """Return the schedule that counts for every view."""
-    given = {
-        name: parse_schedule(each.schedule if isinstance(each, ViewDefinition) else EVERY_EPOCH)
-        for name, each in catalog.definitions.items()
-        if name in catalog.programs
-    }
-    return effective(given, catalog.registry.topo_order(), catalog.registry.get_dependents)
+    """Return the schedule that counts for every view.
+
+    A relation that takes late rows has that of its view; who reads it counts as reading the view.
+    """
+    registry, late = catalog.registry, {}
+    given: dict[str, Schedule] = {}
+    for name, each in catalog.definitions.items():
+        if isinstance(each, LateDefinition):
+            late[name] = each.view
+        elif name in catalog.programs:
+            own = each.schedule if isinstance(each, ViewDefinition) else EVERY_EPOCH
+            given[name] = parse_schedule(own)
+
+    def readers(view: str) -> list[str]:
+        direct = registry.get_dependents(view)
+        beyond = [other for each in direct if each in late for other in readers(each)]
+        return [each for each in direct if each not in late] + beyond
+
+    found = effective(given, [each for each in registry.topo_order() if each in given], readers)
+    return {**found, **{name: found[view] for name, view in late.items()}}
