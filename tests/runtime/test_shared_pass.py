@@ -75,3 +75,23 @@ def test_groups_as_many_as_rows_are_not_worth_it(spark: SparkSession) -> None:
         assert sorted(db.sql("SELECT symbol, n FROM coarse").rows()) == sorted(
             db.sql("SELECT symbol, COUNT(*) FROM trades WHERE volume > 0 GROUP BY symbol").rows()
         )
+
+
+def test_one_that_fails_leaves_its_sibling_alone(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_pass, "WORTHWHILE", 1)
+    with laminar.connect(spark=spark) as db:
+        db.execute(
+            "CREATE TABLE t (k STRING, w BIGINT);"
+            "CREATE MATERIALIZED VIEW fine AS SELECT k, w, SUM(1 / w) AS s FROM t GROUP BY k, w;"
+            "CREATE MATERIALIZED VIEW coarse AS SELECT k, COUNT(*) AS n FROM t GROUP BY k"
+        )
+        for row in (("a", 1), ("a", 2)):
+            db.insert("t", [row])
+            db.step()
+        db.insert("t", [("a", 0)])
+        with pytest.raises(laminar.OperatorError, match="fine"):
+            db.step()
+        assert db.sql("SELECT n FROM coarse").rows() == [(3,)]
+        assert db.sql("SELECT COUNT(*) FROM fine").rows() == [(2,)]

@@ -12,17 +12,18 @@ from __future__ import annotations
 from laminar.delta.accumulators import COUNT
 from laminar.delta.change import Change, Version, columns, consolidate, quote, table
 from laminar.delta.program import Merged
+from laminar.delta.window_keys import grouping
 from laminar.model.trace import WEIGHT
 
 
 def _partials(relation: Merged, rows: str, *, units: bool = False) -> str:
     """Fold rows into one partial row per group."""
-    keys = columns(relation.node.keys)
+    keys = grouping(relation.node, quote)
     partials = ", ".join(
         f"{each.over_rows(units=units)} AS {each.name}" for each in relation.accumulators.all
     )
-    listed = f"{keys}, " if keys else ""
-    group = f"GROUP BY {keys}" if keys else "HAVING COUNT(*) > 0"
+    listed = f"{keys.listed}, " if keys.by else ""
+    group = f"GROUP BY {keys.by}" if keys.by else "HAVING COUNT(*) > 0"
     return f"SELECT {listed}{partials}, 1L AS {WEIGHT} FROM ({rows}) {group}"
 
 

@@ -13,6 +13,7 @@ from laminar.delta.block import prefixed
 from laminar.delta.change import Change
 from laminar.delta.merge import partial_columns
 from laminar.delta.program import Merged
+from laminar.delta.window_keys import grouping
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import Filter, Node, Project, Scan
 
@@ -40,10 +41,10 @@ class Pass:
                 f"{_own(each.over_rows(units=given.units), place)} AS m{place}{each.name}"
                 for each in member.accumulators.all
             ]
-        keys = ", ".join(_own(key, 0) for key in self.members[0].node.keys)
+        keys = grouping(self.members[0].node, lambda key: _own(key, 0))
         return (
-            f"SELECT {keys}, {', '.join(folds)} FROM "
-            f"(SELECT {', '.join(items)}, {WEIGHT} FROM ({given.delta})) GROUP BY {keys}"
+            f"SELECT {keys.listed}, {', '.join(folds)} FROM "
+            f"(SELECT {', '.join(items)}, {WEIGHT} FROM ({given.delta})) GROUP BY {keys.by}"
         )
 
     def columns_of(self, place: int) -> list[tuple[str, str]]:

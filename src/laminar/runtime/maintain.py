@@ -189,8 +189,8 @@ class Maintainer:
     def _accumulate(self, relation: Merged, found: Change, before: str | None) -> None:
         name = relation.shape.name
         partial = partial_trace(name)
-        if name in self.shared:
-            rows = self.shared[name].partial_rows(relation)
+        rows = self.shared[name].partial_rows(relation) if name in self.shared else None
+        if rows is not None:
             times = self._faces.relations.times(name)
             segment = self._store.write_arrow(partial, self._epoch, rows, times)
             if segment is not None:

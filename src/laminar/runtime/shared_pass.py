@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
+
 from laminar.delta.merge import needs_reset
 from laminar.delta.program import Merged
 from laminar.delta.render import change
@@ -31,19 +33,21 @@ class SharedPass:
         self._faces = faces
         self._lock = threading.Lock()
         self._result: pa.Table | None = None
-        self._error: BaseException | None = None
+        self._failed = False
 
-    def partial_rows(self, relation: Merged) -> pa.Table:
-        """Return the partial rows of one member."""
+    def partial_rows(self, relation: Merged) -> pa.Table | None:
+        """Return the partial rows of one member; None if each must compute its own.
+
+        A pass fails as a whole, though an expression of one member alone is to blame.
+        """
         with self._lock:
-            if self._error is not None:
-                raise self._error
-            if self._result is None:
+            if self._result is None and not self._failed:
                 try:
                     self._result = self._compute()
-                except BaseException as error:
-                    self._error = error
-                    raise
+                except PySparkException:
+                    self._failed = True
+        if self._result is None:
+            return None
         place = self._plan.names.index(relation.shape.name)
         pairs = self._plan.columns_of(place)
         chosen = self._result.select([column for column, _ in pairs])
