@@ -73,7 +73,7 @@ def test_where_links_cannot_be_files_are_copied(
     def no_link(source: Path, _target: Path) -> None:
         raise OSError(18, os.strerror(18), str(source))
 
-    monkeypatch.setattr("laminar.checkpoint.storage.os.link", no_link)
+    monkeypatch.setattr("laminar.store.links.os.link", no_link)
     # Publishing the description falls back to a rename there, too.
     monkeypatch.setattr(files, "_NO_LINKS", {18})
     made = CheckpointStorage(tmp_path).save(draft(1, manifest), manifest, CONFIG)

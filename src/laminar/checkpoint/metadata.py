@@ -9,8 +9,8 @@ from typing import Any
 
 from laminar.errors.store import UnsupportedFormat
 
-FORMAT_VERSION = 1
-"""The newest format this code writes and reads."""
+FORMAT_VERSION = 2
+"""The newest format, the one that is written; older ones are read, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class DagCheckpointMetadata:
     pushed: Mapping[str, int] = field(default_factory=dict)
     """Table -> the last batch that was pushed by then, read by an epoch or not."""
     in_flight: Mapping[str, Any] = field(default_factory=dict)
-    """Epoch that an unaligned barrier overtook -> source -> the range it took.
+    """Epoch that an unaligned barrier overtook -> all that decides what it makes.
 
-    Rows that were pushed are kept in `pushed_files`; connectors read their ranges again."""
+    See `in_flight.Overtaken`. Rows that were pushed are in `pushed_files`."""
     pushed_files: Mapping[str, str] = field(default_factory=dict)
     """File of rows that no epoch had read by then -> its checksum; kept with the checkpoint."""
     pool: str = ""
@@ -65,7 +65,10 @@ class DagCheckpointMetadata:
             UnsupportedFormat: another version wrote it; nothing else of it was looked at.
         """
         version = int(data["format_version"])
-        if version != FORMAT_VERSION:
+        if not 1 <= version <= FORMAT_VERSION:
             raise UnsupportedFormat(version, FORMAT_VERSION)
+        if version == 1:
+            # It noted ranges only, so connectors have to be read again from where they were.
+            data = {**data, "in_flight": {}, "format_version": FORMAT_VERSION}
         states = {name: base64.b64decode(each) for name, each in data["node_snapshots"].items()}
         return cls(**{**data, "node_snapshots": states})

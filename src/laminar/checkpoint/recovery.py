@@ -17,14 +17,16 @@ from typing import Any
 from laminar.checkpoint import aside
 from laminar.checkpoint.config import RecoveryConfig
 from laminar.checkpoint.fingerprint import changed, own_traces, without
+from laminar.checkpoint.in_flight import put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.report import DagRecoveryMetrics, Damage
-from laminar.checkpoint.storage import CheckpointStorage, bring
+from laminar.checkpoint.storage import CheckpointStorage
 from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
 from laminar.errors.dag import RecoveryFailed
 from laminar.errors.store import CheckpointCorrupt
 from laminar.model.trace import Manifest
 from laminar.store import EpochLog, ManifestStore, files
+from laminar.store.links import bring
 
 _PLAIN_EMISSION = {"mode": "update", "every_us": 0, "lateness_us": None, "late_to": None}
 REBUILD = "rebuild"
@@ -247,6 +249,9 @@ class DagRecoveryManager:
 
     def _bring_back(self, found: DagCheckpointMetadata, manifest: Manifest) -> None:
         bring_back(self._root, self._storage, found, manifest)
+        # The log says what these epochs took; their rows need not be read again.
+        waiting = {int(epoch): entry for epoch, entry in found.in_flight.items()}
+        put_back(self._root, found.epoch, self._storage.own_folder(found), waiting)
 
 
 def damaged_manifests(root: Path) -> list[Path]:

@@ -2,6 +2,8 @@
 
 - `<root>/checkpoints/<id>/metadata.json`: its appearance completes the checkpoint.
 - `<root>/checkpoints/<id>/manifest.json`: the epoch that it holds.
+- `<root>/checkpoints/<id>/pending/...`: rows that were pushed and not read, as they were pushed.
+- `<root>/checkpoints/<id>/data/...`: rows of epochs in flight, for unaligned checkpoints.
 - `<root>/checkpoints/<pool>/data/...`: its segments. Incremental checkpoints share the pool `links`
   (or `copies`); one that is not has a pool of its own, in its own folder.
 """
@@ -9,7 +11,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
 import time
@@ -17,14 +18,17 @@ from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from laminar.checkpoint.config import DagCheckpointConfig
+from laminar.checkpoint.in_flight import Overtaken, all_checksums
 from laminar.checkpoint.metadata import DagCheckpointMetadata
-from laminar.checkpoint.verify import SegmentFile, faults, segment_files
+from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
 from laminar.errors.dag import NoCheckpointFound
 from laminar.errors.store import CheckpointCorrupt, SegmentCorrupt
 from laminar.model.trace import Manifest
 from laminar.store import files
+from laminar.store.links import bring
 from laminar.store.sealed import Unsealed, seal, unseal
 
 CHECKPOINTS = "checkpoints"
@@ -32,18 +36,6 @@ CHECKPOINTS = "checkpoints"
 
 LINKS, COPIES = "links", "copies"
 _METADATA, _MANIFEST = "metadata.json", "manifest.json"
-_NO_LINKS = {
-    errno.EPERM,
-    errno.ENOTSUP,
-    errno.EOPNOTSUPP,
-    errno.ENOSYS,
-    errno.EMLINK,
-    errno.EXDEV,
-}
-
-
-class SegmentGone(Exception):
-    """A segment was removed while it was to be kept: its epoch has a newer revision by now."""
 
 
 class CheckpointStorage:
@@ -90,9 +82,9 @@ class CheckpointStorage:
         """Return where a checkpoint keeps a data file."""
         return self.folder / found.pool / name
 
-    def place_pushed(self, found: DagCheckpointMetadata, name: str) -> Path:
-        """Return where a checkpoint keeps a file of pushed rows."""
-        return self._of(found.checkpoint_id) / name
+    def own_folder(self, found: DagCheckpointMetadata) -> Path:
+        """Return where a checkpoint keeps what is its alone: pushed rows, and those in flight."""
+        return self._of(found.checkpoint_id)
 
     def complete(self) -> list[DagCheckpointMetadata]:
         """Return all checkpoints whose description can be read, oldest first."""
@@ -115,6 +107,7 @@ class CheckpointStorage:
         manifest: Manifest,
         config: DagCheckpointConfig,
         pushed: Iterable[str] = (),
+        overtaken: Iterable[Overtaken] = (),
     ) -> DagCheckpointMetadata:
         """Keep an epoch; on return it is durable, verified and complete.
 
@@ -123,6 +116,7 @@ class CheckpointStorage:
             manifest: the epoch.
             config: how to keep it.
             pushed: files of rows that were pushed by then and that no epoch had read.
+            overtaken: epochs in flight, to be run again from what is kept here.
 
         Raises:
             SegmentGone: a segment is not there any more, because a newer revision has replaced it.
@@ -142,6 +136,7 @@ class CheckpointStorage:
                 files.failpoint("checkpoint.before_files")
             self._keep([each.name for each in new], pool, copies=config.copies)
             self._keep(pushed, own.name, copies=config.copies)
+            in_flight = self._keep_in_flight(own, list(overtaken), copies=config.copies)
             files.failpoint("checkpoint.after_files")
             bad = faults(new, lambda n: self.folder / pool / n, self._parallelism)
             for each, reason in bad.items():
@@ -150,6 +145,7 @@ class CheckpointStorage:
             sizes = {each.name: self._size(pool, each.name) for each in wanted}
             done = replace(
                 draft,
+                in_flight=in_flight,
                 pushed_files={name: files.checksum(own / name) for name in pushed},
                 duration=round(draft.duration + time.perf_counter() - started, 6),
                 pool=pool,
@@ -214,6 +210,22 @@ class CheckpointStorage:
             for folder in folders:
                 files.sync_dir(folder)
 
+    def _keep_in_flight(
+        self, own: Path, overtaken: list[Overtaken], *, copies: bool
+    ) -> dict[str, Any]:
+        """Keep the rows of epochs in flight; return what the description says of them."""
+        entries: dict[str, Any] = {}
+        for each in overtaken:
+            entry, beside = each.kept()
+            self._keep(each.files, own.name, copies=copies)
+            for name, data in beside.items():
+                files.write_atomic(own / name, data, point="checkpoint_ahead")
+            entries[str(each.logged.epoch)] = entry
+        for name, checksum in all_checksums(entries).items():
+            if (reason := fault(own / name, checksum)) is not None:
+                raise SegmentCorrupt(str(own / name), reason)
+        return entries
+
     def _bring(self, name: str, pool: str, *, copies: bool) -> None:
         bring(self._root / name, self.folder / pool / name, copies=copies)
 
@@ -244,30 +256,3 @@ class CheckpointStorage:
 
     def _of(self, checkpoint_id: int) -> Path:
         return self.folder / f"{checkpoint_id:012d}"
-
-
-def bring(source: Path, target: Path, *, copies: bool = False) -> None:
-    """Give a file a second name, or copy it whole where that is asked for or cannot be.
-
-    A file that is there already is left alone. The folder's names are for the caller to sync.
-    """
-    if target.exists():
-        return
-    if not copies:
-        try:
-            os.link(source, target)
-        except FileExistsError:
-            return
-        except FileNotFoundError:
-            raise SegmentGone(source) from None
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-        else:
-            return
-    if not source.exists():
-        raise SegmentGone(source)
-    temp = target.with_name(f".{target.name}{files.TEMP_SUFFIX}")
-    shutil.copyfile(source, temp)
-    files.sync_file(temp)
-    temp.replace(target)

@@ -73,6 +73,10 @@ class Segment:
             spans=spans,
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that `from_json` reads back."""
+        return {name: getattr(self, name) for name in _SEGMENT_FIELDS}
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
         """Read back a segment from plain values."""
@@ -232,11 +236,7 @@ _SEGMENT_FIELDS = tuple(field.name for field in dataclasses.fields(Segment))
 
 
 def _trace(trace: Trace) -> dict[str, Any]:
-    return {"schema": trace.schema, "segments": [_segment(segment) for segment in trace.segments]}
-
-
-def _segment(segment: Segment) -> dict[str, Any]:
-    return {name: getattr(segment, name) for name in _SEGMENT_FIELDS}
+    return {"schema": trace.schema, "segments": [segment.to_json() for segment in trace.segments]}
 
 
 def _check_order(segments: Sequence[Segment]) -> None:

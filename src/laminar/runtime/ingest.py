@@ -32,6 +32,15 @@ class Taken:
     ahead: pa.Table | None = None
     largest: Mapping[str, int] = field(default_factory=dict)
     """Part of the source -> its largest event time."""
+    delivered: int | None = None
+    """Set if the segment is a delta of its table already: how many rows the source gave for it."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows the source gave, without those in the future."""
+        if self.delivered is not None:
+            return self.delivered
+        return 0 if self.segment is None else self.segment.rows
 
     def joined(self, other: Taken) -> Taken:
         """Return both as one."""

@@ -138,6 +138,11 @@ def checksum(path: Path) -> str:
     return _spell(crc)
 
 
+def checksum_of(data: Bytes) -> str:
+    """Return the checksum of bytes in memory."""
+    return _spell(zlib.crc32(data))
+
+
 def sync_file(path: Path) -> None:
     """Make the bytes of a file durable that somebody else wrote."""
     with path.open("rb") as file:
