@@ -203,7 +203,7 @@ class InFlight:
         except (OSError, Unsealed) as error:
             raise SegmentCorrupt(str(path), str(error)) from error
         if found["format"] != FORMAT_VERSION:
-            raise UnsupportedFormat(found["format"], FORMAT_VERSION)
+            raise UnsupportedFormat(found["format"], FORMAT_VERSION, "rows in flight")
         return found
 
     def _note(self, epoch: int) -> Path:

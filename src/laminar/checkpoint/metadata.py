@@ -49,6 +49,10 @@ class DagCheckpointMetadata:
     new_bytes: int = 0
     format_version: int = FORMAT_VERSION
 
+    def in_flight_by_epoch(self, shift: int = 0) -> dict[int, Any]:
+        """Return what was in flight by epoch, each moved by so many."""
+        return {int(epoch) + shift: entry for epoch, entry in self.in_flight.items()}
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
         states = {
@@ -66,7 +70,7 @@ class DagCheckpointMetadata:
         """
         version = int(data["format_version"])
         if not 1 <= version <= FORMAT_VERSION:
-            raise UnsupportedFormat(version, FORMAT_VERSION)
+            raise UnsupportedFormat(version, FORMAT_VERSION, "a checkpoint")
         if version == 1:
             # It noted ranges only, so connectors have to be read again from where they were.
             data = {**data, "in_flight": {}, "format_version": FORMAT_VERSION}

@@ -25,7 +25,7 @@ from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
 from laminar.errors.dag import RecoveryFailed
 from laminar.errors.store import CheckpointCorrupt
 from laminar.model.trace import Manifest
-from laminar.store import EpochLog, ManifestStore, files
+from laminar.store import EpochLog, ManifestStore, PendingLog, files
 from laminar.store.links import bring
 
 _PLAIN_EMISSION = {"mode": "update", "every_us": 0, "lateness_us": None, "late_to": None}
@@ -88,6 +88,7 @@ class DagRecoveryManager:
         choice = self._choose(readable)
         self._require_log(choice.manifest)
         placed, folder = self._put(choice, readable, list(unreadable))
+        pushed, folder = self._heal_pushed(placed, folder)
         log = EpochLog(self._root)
         damaged = [*(Damage(*each) for each in self._damaged.items())]
         damaged += [Damage(*each.split(": ", 1)) for each in log.damaged]
@@ -104,7 +105,7 @@ class DagRecoveryManager:
             epoch=placed.epoch,
             source="manifest" if found is None else "checkpoint",
             damaged=tuple(damaged),
-            healed=tuple(sorted(choice.heal)),
+            healed=tuple(sorted([*choice.heal, *pushed])),
             set_aside=None if folder is None else str(folder),
             verified_files=len(self._verified),
             verified_bytes=self._bytes,
@@ -247,11 +248,45 @@ class DagRecoveryManager:
             bring(good, path)
             files.sync_dir(path.parent)
 
+    def _heal_pushed(self, placed: Manifest, folder: Path | None) -> tuple[list[str], Path | None]:
+        """Verify the rows that were pushed and not read; take those that are damaged from copies.
+
+        Damaged ones without a copy are reported and stay: whoever reads them hears of it.
+        """
+        healed = []
+        for name, checksum in unread(self._root, placed).items():
+            path = self._root / name
+            reason = fault(path, checksum)
+            if reason is None:
+                continue
+            self._damaged[str(path)] = reason
+            copies = (self._storage.own_folder(each) / name for each in self._storage.complete())
+            good = next((each for each in copies if fault(each, checksum) is None), None)
+            if good is not None:
+                folder = folder or self._folder()
+                self._heal({name: good}, folder)
+                healed.append(name)
+        return healed, folder
+
     def _bring_back(self, found: DagCheckpointMetadata, manifest: Manifest) -> None:
         bring_back(self._root, self._storage, found, manifest)
         # The log says what these epochs took; their rows need not be read again.
-        waiting = {int(epoch): entry for epoch, entry in found.in_flight.items()}
+        waiting = found.in_flight_by_epoch()
         put_back(self._root, found.epoch, self._storage.own_folder(found), waiting)
+
+
+def unread(root: Path, manifest: Manifest) -> dict[str, str]:
+    """Return file -> its checksum, of rows that were pushed and that no epoch has read."""
+    pending = PendingLog(root)
+    tables = [each["name"] for each in manifest.catalog if each["kind"] == "table"]
+    ends = {name: manifest.offsets.get(name) or 0 for name in tables}
+    return {
+        each.path.relative_to(root).as_posix(): each.checksum
+        for name, end in ends.items()
+        if isinstance(end, int)
+        for each in pending.after(name, end)
+        if each.checksum is not None
+    }
 
 
 def damaged_manifests(root: Path) -> list[Path]:

@@ -92,8 +92,7 @@ def go_back(
     bring_back(root, storage, found, manifest)
     _bring_back_pushed(root, storage, found)
     # What was in flight follows, under the numbers that come next.
-    shift = head + 1 - found.epoch
-    waiting = {int(epoch) + shift: entry for epoch, entry in found.in_flight.items()}
+    waiting = found.in_flight_by_epoch(head + 1 - found.epoch)
     put_back(root, head + 1, storage.own_folder(found), waiting)
     files.failpoint("restore.after_bring")
     defined = manifest.catalog if catalog is None else catalog

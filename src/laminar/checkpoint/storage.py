@@ -87,10 +87,12 @@ class CheckpointStorage:
         return self._of(found.checkpoint_id)
 
     def complete(self) -> list[DagCheckpointMetadata]:
-        """Return all checkpoints whose description can be read, oldest first."""
+        """Return all checkpoints of which it is known what they need, oldest first."""
         found = []
         for each in self.ids():
+            # A damaged one is not lost sight of: recovery reports it, and sweeping spares it.
             with contextlib.suppress(CheckpointCorrupt):
+                self.manifest(each)
                 found.append(self.read(each))
         return found
 

@@ -209,11 +209,11 @@ class Manifest:
         """Read a manifest back.
 
         Raises:
-            UnsupportedFormat: a newer version wrote it; nothing else of it was looked at.
+            UnsupportedFormat: another version wrote it; nothing else of it was looked at.
         """
         version = int(data["format_version"])
-        if version > FORMAT_VERSION:
-            raise UnsupportedFormat(version, FORMAT_VERSION)
+        if not 1 <= version <= FORMAT_VERSION:
+            raise UnsupportedFormat(version, FORMAT_VERSION, "a manifest")
         traces = {name: Trace.from_json(trace) for name, trace in data["traces"].items()}
         return cls(**{**data, "traces": traces})
 

@@ -185,6 +185,11 @@ class EpochLog:
             return
         *lines, rest = data.split(b"\n")
         bad = [number for number, line in enumerate(lines, 1) if not self._take(line)]
+        if _is_record(rest[:-1]):
+            # All of it is there but its end, which a write that was cut short cannot leave.
+            self._take(rest[:-1])
+            bad.append(len(lines) + 1)
+            rest = b""
         self.damaged = tuple(f"{self._path}: line {number} is damaged" for number in bad)
         self._records = len(lines)
         if rest and not self._read_only:  # a writer beside us may be in the middle of a line
@@ -193,12 +198,11 @@ class EpochLog:
 
     def _take(self, line: bytes) -> bool:
         """Take in a record; say whether it could be understood."""
-        found, _, body = line.partition(b" ")
-        if found != _checksum(body):
+        if not _is_record(line):
             return False
-        record = json.loads(body)
+        record = json.loads(line.partition(b" ")[2])
         if record["format"] != FORMAT_VERSION:
-            raise UnsupportedFormat(record["format"], FORMAT_VERSION)
+            raise UnsupportedFormat(record["format"], FORMAT_VERSION, "the log")
         if "withdrawn" in record:
             for epoch in [each for each in self._epochs if each >= record["withdrawn"]]:
                 del self._epochs[epoch]
@@ -218,6 +222,11 @@ def _from_json(record: Mapping[str, Any]) -> LoggedEpoch:
     return LoggedEpoch(
         record["epoch"], tuple(Range(*each) for each in ranges), record["now_ms"], record["said"]
     )
+
+
+def _is_record(line: bytes) -> bool:
+    found, _, body = line.partition(b" ")
+    return found == _checksum(body)
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
