@@ -79,6 +79,7 @@ class DagRecoveryManager:
         Raises:
             RecoveryFailed: there is none, or rows would be lost on the way; nothing was touched.
             UnsupportedFormat: another version wrote the state.
+            StoreUnwritable: what has to be moved cannot be; the next opening goes on with it.
         """
         started = time.perf_counter()
         readable, unreadable = self._manifests.readable()
@@ -87,14 +88,16 @@ class DagRecoveryManager:
             return Recovered(DagRecoveryMetrics(None, {}, 0, target=self._target))
         choice = self._choose(readable)
         self._require_log(choice.manifest)
-        placed, folder = self._put(choice, readable, list(unreadable))
-        pushed, folder = self._heal_pushed(placed, folder)
+        with files.unwritable(self._root):
+            placed, folder = self._put(choice, readable, list(unreadable))
+            pushed, folder = self._heal_pushed(placed, folder)
         log = EpochLog(self._root)
         damaged = [*(Damage(*each) for each in self._damaged.items())]
         damaged += [Damage(*each.split(": ", 1)) for each in log.damaged]
         if log.damaged:
             folder = folder or self._folder()
-            aside.keep_log(self._root, folder)
+            with files.unwritable(self._root):
+                aside.keep_log(self._root, folder)
             log.mend()
         log.close()
         found = choice.checkpoint

@@ -113,16 +113,20 @@ class StoreUnwritable(StoreError):
     """The store's folder could not be written: no space, no permission, or read-only.
 
     Nothing was committed and the last epoch stays valid. Make room or correct the permissions,
-    then step again.
+    then step again. What cannot be written can still be read: `connect(path, read_only=True)`.
     """
 
     code: ClassVar[str] = "LMR-6006"
 
     def __init__(self, path: str, reason: str) -> None:
+        denied = ("read-only", "permission", "not permitted")
+        is_denied = any(word in reason.lower() for word in denied)
         super().__init__(
             f"cannot write {path}",
             detail=reason,
-            hint="make room or correct the permissions, then try again",
+            hint="make it writable for this user, or only read it: connect(path, read_only=True)"
+            if is_denied
+            else "make room or correct the permissions, then try again",
         )
         self.path = path
         self.reason = reason

@@ -131,10 +131,10 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
             then keep the rows they had, the others are built anew.
     """
     with engine.lock:
+        engine.publisher.catch_up()
+        engine.checkpoints.settle()  # first: one that is completed may end the life of an older one
         checkpoint = load(engine.checkpoints.storage, checkpoint_id)
         _, manifest = checkpoint
-        engine.publisher.catch_up()
-        engine.checkpoints.settle()
         engine.compactor.adopt({}, wait=True)
         engine.inlets.close()
         current = to_json(engine.catalog.in_order())
