@@ -75,11 +75,11 @@ class SpillLog:
     def _open(self) -> None:
         for path in sorted(self._folder.iterdir()):
             if path.name.endswith(files.TEMP_SUFFIX):
-                files.remove_quietly(path)
+                files.remove_quietly(path, point="spill")
             elif _NAME.fullmatch(path.name):
                 self._next = int(path.stem) + 1
                 if _version(path) == 1:
-                    files.remove_quietly(path)  # its header cannot be checked
+                    files.remove_quietly(path, point="spill")  # its header cannot be checked
                 else:
                     self.found.append(_described(path))
         self._written = sum(each.size for each in self.found)
@@ -145,7 +145,7 @@ class SpillLog:
 
     def remove(self, file: SpillFile) -> None:
         """Forget a batch whose epoch is committed."""
-        files.remove_quietly(file.path)
+        files.remove_quietly(file.path, point="spill")
         self._removed += file.size
 
     def clear(self) -> None:

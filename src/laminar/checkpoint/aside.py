@@ -69,7 +69,7 @@ def move(root: Path, paths: Iterable[Path], target: Path) -> None:
     for path in paths:
         name = path.relative_to(root).as_posix()
         _bring(root, name, target)
-        path.unlink()
+        files.remove(path, point="aside")
         files.sync_dir(path.parent)
 
 

@@ -12,7 +12,6 @@ committed counts: so a restore that was cut short leaves what waited before it.
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -173,14 +172,12 @@ class InFlight:
             self._forget(each)
         for base in _numbers(self._top):
             if self._top / f"{base:012d}" != self._folder or not self._epochs:
-                shutil.rmtree(self._top / f"{base:012d}", ignore_errors=True)
+                files.remove_tree(self._top / f"{base:012d}", point=IN_FLIGHT)
 
     def _forget(self, epoch: int) -> None:
         # The note first: files without one are debris.
-        files.failpoint("in_flight.before_forget")
-        files.remove_quietly(self._note(epoch))
-        files.failpoint("in_flight.after_forget")
-        shutil.rmtree(self._of(epoch), ignore_errors=True)
+        files.remove_quietly(self._note(epoch), point=IN_FLIGHT)
+        files.remove_tree(self._of(epoch), point=IN_FLIGHT)
         self._epochs.discard(epoch)
 
     def _delivered(self, epoch: int, taken: Range, data: Mapping[str, Any]) -> Delivered:
@@ -223,7 +220,7 @@ def put_back(root: Path, base: int, kept: Path, entries: Mapping[int, Mapping[st
         entries: epoch, as it will be numbered -> its entry in the description.
     """
     folder = root.resolve() / IN_FLIGHT / f"{base:012d}"
-    shutil.rmtree(folder, ignore_errors=True)  # the rest of an attempt that was cut short
+    files.remove_tree(folder, point=IN_FLIGHT)  # the rest of an attempt that was cut short
     for epoch, entry in entries.items():
         for name in all_checksums({"": entry}):
             path = folder / f"{epoch:012d}" / name

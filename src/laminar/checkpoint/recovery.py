@@ -305,7 +305,7 @@ def bring_back(
         path = root / each.name
         if fault(path, each.checksum) is not None:
             files.make_dir(path.parent)
-            path.unlink(missing_ok=True)
+            files.remove(path, point="recovery")
             bring(storage.place(found, each.name), path)
             files.sync_dir(path.parent)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -158,7 +157,7 @@ class CheckpointStorage:
             )
             files.write_atomic(own / _METADATA, seal(done.to_json()), point="checkpoint")
         except Exception:
-            shutil.rmtree(own, ignore_errors=True)
+            files.remove_tree(own, point="checkpoint")
             raise
         return done
 
@@ -168,8 +167,7 @@ class CheckpointStorage:
         gone = [each for each in ids[:-count] if each not in pinned]
         for each in gone:
             # The description first: what has lost it is no checkpoint any more, only debris.
-            files.remove_quietly(self._of(each) / _METADATA)
-            files.failpoint("checkpoint.after_forget")
+            files.remove_quietly(self._of(each) / _METADATA, point="checkpoint")
         if gone:
             self.sweep()
         return gone
@@ -184,7 +182,7 @@ class CheckpointStorage:
         whole = set(self.ids())
         for each in self._numbers():
             if each not in whole:
-                shutil.rmtree(self._of(each), ignore_errors=True)
+                files.remove_tree(self._of(each), point="checkpoint")
         if len(self.complete()) < len(whole):
             return
         for pool in (LINKS, COPIES):
@@ -194,7 +192,7 @@ class CheckpointStorage:
                 for name in found:
                     path = Path(folder, name)
                     if path.relative_to(top).as_posix() not in names:
-                        files.remove_quietly(path)
+                        files.remove_quietly(path, point="checkpoint_file")
 
     def _known(self, pool: str) -> frozenset[str]:
         """Return the data files in a pool that complete checkpoints need."""

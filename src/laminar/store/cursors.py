@@ -66,8 +66,7 @@ class CursorStore:
     def forget(self, consumer: str) -> None:
         """Start from the beginning, if the consumer ever comes back."""
         self._known.pop(consumer, None)
-        with files.unwritable(self._path(consumer)):
-            self._path(consumer).unlink(missing_ok=True)
+        files.remove(self._path(consumer), point="cursor")
 
     def keep_only(self, consumers: Collection[str]) -> None:
         """Forget consumers that are no longer there."""
@@ -76,7 +75,7 @@ class CursorStore:
         if self._folder.is_dir():
             for path in self._folder.iterdir():
                 if path.name not in kept:
-                    files.remove_quietly(path)
+                    files.remove_quietly(path, point="cursor")
 
     def _load(self, path: Path) -> Cursor | None:
         try:

@@ -30,9 +30,11 @@ def bring(source: Path, target: Path, *, copies: bool = False) -> None:
     """
     if target.exists():
         return
+    files.failpoint("link.before_link")
     if not copies:
         try:
             os.link(source, target)
+            files.failpoint("link.after_link")
         except FileExistsError:
             return
         except FileNotFoundError:
@@ -47,4 +49,6 @@ def bring(source: Path, target: Path, *, copies: bool = False) -> None:
     temp = target.with_name(f".{target.name}{files.TEMP_SUFFIX}")
     shutil.copyfile(source, temp)
     files.sync_file(temp)
+    files.failpoint("link.before_rename")
     temp.replace(target)
+    files.failpoint("link.after_rename")

@@ -65,9 +65,11 @@ class StateLock:
             raise StoreUnwritable(str(path), f"it cannot be locked: {error.strerror}") from error
         with files.unwritable(path):
             mine = Owner(os.getpid(), socket.gethostname(), _now())
+            files.failpoint("lock.before_write")
             self._file.truncate(0)
             self._file.write(seal({"format": FORMAT_VERSION, **asdict(mine)}))
             self._file.flush()
+            files.failpoint("lock.after_write")
 
     def release(self) -> None:
         """Let others in; nothing happens the second time."""

@@ -138,8 +138,7 @@ class PendingLog:
             queue = self._queue(table)
             for batch in queue:
                 if first <= batch.seq <= last:
-                    with files.unwritable(batch.path):
-                        batch.path.unlink(missing_ok=True)
+                    files.remove(batch.path, point="pending")
             queue[:] = [batch for batch in queue if not first <= batch.seq <= last]
 
     def drop_through(self, table: str, seq: int) -> None:
@@ -149,7 +148,7 @@ class PendingLog:
             for batch in queue:
                 if batch.seq <= seq:
                     # One that stays behind is harmless: readers ask for what comes after it.
-                    files.remove_quietly(batch.path)
+                    files.remove_quietly(batch.path, point="pending")
             queue[:] = [batch for batch in queue if batch.seq > seq]
 
     def reload(self, committed: Mapping[str, int]) -> None:
@@ -168,7 +167,7 @@ class PendingLog:
             for folder in self._root.iterdir():
                 if folder.name not in kept:
                     for path in folder.iterdir():
-                        files.remove_quietly(path)
+                        files.remove_quietly(path, point="pending")
             for table in [known for known in self._queues if known not in tables]:
                 del self._queues[table], self._last[table]
 

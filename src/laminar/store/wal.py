@@ -159,11 +159,13 @@ class EpochLog:
             files.make_dir(self._path.parent)
             self._file = self._path.open("ab", buffering=0)
             if is_new:
+                files.failpoint("wal.after_create")
                 files.sync_dir(self._path.parent)
         return self._file
 
     def _rewrite(self) -> None:
         temp = self._path.with_name(f".{self._path.name}{files.TEMP_SUFFIX}")
+        files.failpoint("wal.before_rewrite")
         with temp.open("wb") as file:
             for epoch in sorted(self._epochs):
                 file.write(_line(_to_json(self._epochs[epoch])))
@@ -176,6 +178,7 @@ class EpochLog:
         temp.replace(self._path)
         files.failpoint("wal.after_rename")
         files.sync_dir(self._path.parent)
+        files.failpoint("wal.after_rewrite")
         self._records = len(self._epochs)
 
     def _load(self) -> None:
@@ -194,7 +197,9 @@ class EpochLog:
         self._records = len(lines)
         if rest and not self._read_only:  # a writer beside us may be in the middle of a line
             with files.unwritable(self._path):
+                files.failpoint("wal.before_truncate")
                 os.truncate(self._path, len(data) - len(rest))
+                files.failpoint("wal.after_truncate")
 
     def _take(self, line: bytes) -> bool:
         """Take in a record; say whether it could be understood."""
