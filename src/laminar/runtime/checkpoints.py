@@ -190,7 +190,7 @@ class Checkpoints:
                     future = self._saving[checkpoint_id].future
                     break
                 others = [each.future for each in self._saving.values()]
-            others[0].exception()
+            others[0].exception()  # waits; what went wrong is in `failed`
         future.result()
         return checkpoint_id
 
@@ -324,7 +324,7 @@ class Checkpoints:
         with self._guard:
             waiting = [each.future for each in self._saving.values()]
         for each in waiting:
-            each.exception()
+            each.exception()  # waits; what went wrong is in `failed`
 
     def close(self) -> None:
         """Finish what is being written and end the thread."""

@@ -80,7 +80,9 @@ class Epochs:
             return self._run(taken, logged, forced)
         except Exception:
             if engine.manifest.epoch < logged.epoch:
-                engine.wal.withdraw(logged.epoch)
+                # Rows that wait here alone must not be asked of their source: it is tried again.
+                if not engine.in_flight.holds(logged.epoch):
+                    engine.wal.withdraw(logged.epoch)
                 engine.checkpoints.withdrawn(logged.epoch)
                 engine.inlets.back()  # what was taken is still to be taken
             raise
