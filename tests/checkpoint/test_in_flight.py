@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,15 +78,62 @@ def test_what_was_in_flight_comes_again_without_its_source(tmp_path: Path) -> No
     assert list((tmp_path / "in_flight").iterdir()) == []
 
 
+class Crash(BaseException):
+    """Not an Exception: nothing that tidies up after errors may run."""
+
+
+def restored(root: Path) -> None:
+    storage = CheckpointStorage(root)
+    done = go_back(root, storage, ManifestStore(root), load(storage, 1), state={})
+    log = EpochLog(root)
+    finish(done.manifest, PendingLog(root), log)
+    waiting = InFlight(root, done.epoch)
+    waiting.keep_only([each.epoch for each in log.open_after(done.epoch)])
+    waiting.forget_through(4)
+
+
+def test_a_crash_at_any_point_of_a_restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept(tmp_path / "model")
+    seen: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "failpoint", seen.append)
+        restored(shutil.copytree(tmp_path / "model", tmp_path / "whole"))
+    points = list(dict.fromkeys(seen))
+    assert {"in_flight.before_write", "restore.after_commit", "wal.after_sync"} <= set(points)
+    for number, point in enumerate(points):
+        root = shutil.copytree(tmp_path / "model", tmp_path / str(number))
+
+        def crash(at: str, wanted: str = point) -> None:
+            if at == wanted:
+                raise Crash
+
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "failpoint", crash)
+            with pytest.raises(Crash):
+                restored(root)
+        newest = ManifestStore(root).latest()
+        assert newest is not None
+        log = EpochLog(root)
+        finish(newest, PendingLog(root), log)
+        logged = log.open_after(newest.epoch)
+        # As it was before, or with all that was in flight waiting for the next epochs.
+        assert (newest.epoch, [each.now_ms for each in logged]) in (
+            (2, [1003, 1004]),
+            (3, [1003, 1004]),
+        ), point
+        waiting = InFlight(root, newest.epoch)
+        waiting.keep_only([each.epoch for each in logged])
+        if newest.epoch == 3 and "remove" not in point:
+            found = [waiting.take(each.ranges[0], each.epoch) for each in logged]
+            assert [each.rows for each in found if each] == [1, 1], point
+
+
 def test_a_restore_that_is_cut_short_leaves_what_waited_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage, made, _ = kept(tmp_path)
     entries = {4: made.in_flight["3"]}
     put_back(tmp_path, 2, storage.own_folder(made), entries)
-
-    class Crash(BaseException):
-        pass
 
     def crash(point: str) -> None:
         if point == "restore.after_bring":

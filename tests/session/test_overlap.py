@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import laminar
+from laminar.store import files
 
 pytestmark = pytest.mark.spark
 
@@ -83,9 +84,14 @@ def test_a_failure_holds_only_the_view_that_fails(flowing: laminar.Database) -> 
     assert sorted(flowing.sql("SELECT k, total, top FROM pairs").rows()) == expected(FILES)
 
 
+def full_disk(point: str) -> None:
+    if point == "manifest.before_write":
+        raise OSError(28, "No space left on device")
+
+
 @pytest.mark.parametrize("barrier", ["aligned", "unaligned"])
 def test_checkpoints_of_epochs_in_the_air(
-    flowing: laminar.Database, tmp_path: Path, barrier: str
+    flowing: laminar.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, barrier: str
 ) -> None:
     flowing.execute(
         f"SET laminar.checkpoint_barrier = '{barrier}'; SET laminar.checkpoint_interval_ms = 1;"
@@ -110,6 +116,10 @@ def test_checkpoints_of_epochs_in_the_air(
     if barrier == "unaligned":
         # A checkpoint of what waits keeps it, too; so the way back is there more than once.
         flowing.restore(flowing.checkpoint())
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "failpoint", full_disk)
+            with pytest.raises(laminar.StoreUnwritable):
+                flowing.step()
     flowing.drain()
     assert sorted(flowing.sql(query).rows()) == expected(FILES)
     assert not list((tmp_path / "state").glob("in_flight/*/*"))
