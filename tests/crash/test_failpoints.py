@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SOME = ("wal.after_sync", "restore.after_commit")
+ONCE = {"wal.after_create"}
+"""What a database passes the first time only; `tests/store/test_wal.py` crashes there."""
 THOROUGH = int(os.environ.get("LAMINAR_KILLS", "0")) >= 10
 
 
@@ -64,7 +66,7 @@ def test_a_crash_at_any_point(
             cycle(db, acks, count)
     assert set(SOME) <= set(seen)
     opening: list[str] = []
-    for point in dict.fromkeys(seen) if THOROUGH else SOME:
+    for point in [each for each in dict.fromkeys(seen) if each not in ONCE] if THOROUGH else SOME:
         with monkeypatch.context() as patch:
             patch.setattr(files, "failpoint", opening.append)
             db = laminar.connect(state, spark=spark)
