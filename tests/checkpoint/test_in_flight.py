@@ -10,7 +10,12 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 import laminar
-from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckpointMetadata
+from laminar.checkpoint import (
+    CheckpointStorage,
+    DagCheckpointConfig,
+    DagCheckpointMetadata,
+    DagRecoveryManager,
+)
 from laminar.checkpoint.in_flight import Delivered, InFlight, Overtaken, put_back
 from laminar.checkpoint.restore import finish, go_back, load
 from laminar.model.trace import Manifest
@@ -149,6 +154,27 @@ def test_a_restore_that_is_cut_short_leaves_what_waited_before(
     assert [path.name for path in (tmp_path / "in_flight").iterdir()] == [f"{2:012d}"]
 
 
+def test_a_full_disk_leaves_the_state_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, _, manifest = kept(tmp_path)
+    for point in ("link.before_link", "in_flight.after_write", "manifest.after_write"):
+
+        def full(at: str, wanted: str = point) -> None:
+            if at == wanted:
+                raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "failpoint", full)
+            with pytest.raises(laminar.StoreUnwritable, match="LMR-6006"):
+                go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1), state={})
+        assert ManifestStore(tmp_path).latest() == manifest
+        InFlight(tmp_path, 2).keep_only(())
+    assert (
+        go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1), state={}).epoch == 3
+    )
+
+
 @pytest.mark.parametrize("what", ["note", "rows", "ahead"])
 def test_damaged_rows_in_flight_are_refused(tmp_path: Path, what: str) -> None:
     storage, made, _ = kept(tmp_path)
@@ -171,3 +197,28 @@ def test_a_checkpoint_of_the_first_format_reads_its_sources_again(tmp_path: Path
     old = {**made.to_json(), "format_version": 1, "in_flight": {"3": {"s": [[2], [3]]}}}
     found = DagCheckpointMetadata.from_json(old)
     assert (found.in_flight, found.epoch) == ({}, 2)
+
+
+@pytest.mark.parametrize("harm", ["none", "changed", "missing"])
+def test_recovery_uses_what_is_whole_and_leaves_the_rest_to_the_source(
+    tmp_path: Path, harm: str
+) -> None:
+    storage, made, manifest = kept(tmp_path)
+    for name in manifest.files:  # no epoch is whole, so that the checkpoint is the newest state
+        if not (tmp_path / name).samefile(storage.place(made, name)):
+            raise AssertionError("they are links")
+        (tmp_path / name).unlink()
+    for path in (tmp_path / "manifests").iterdir():
+        path.write_bytes(b"{}")
+    (path,) = (storage.own_folder(made) / "data").rglob(f"{3:012d}-*")
+    if harm == "missing":
+        path.unlink()
+    elif harm == "changed":
+        flip(path)
+    found = DagRecoveryManager(tmp_path).recover().metrics
+    assert (found.source, found.epoch) == ("checkpoint", 2)
+    assert (str(path) in " ".join(map(str, found.damaged))) == (harm != "none")
+    waiting = InFlight(tmp_path, 2)
+    assert (waiting.holds(3), waiting.holds(4)) == (harm == "none", True)
+    taken = EpochLog(tmp_path).open_after(2)[1].ranges[0]
+    assert waiting.take(taken, 4) is not None

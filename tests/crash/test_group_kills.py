@@ -209,6 +209,6 @@ def test_a_group_killed_as_it_commits(spark: SparkSession, tmp_path: Path) -> No
 
 def orphans(db: laminar.Database) -> list[str]:
     """Data files that no epoch names."""
-    known = set().union(*(each.files for each in db.engine.history()))
+    known = set().union(*(each.files for each in db.engine.timeline.kept()))
     found = [each for each in (db.path / "data").rglob("*") if each.is_file()]
     return [str(each) for each in found if each.relative_to(db.path).as_posix() not in known]

@@ -182,7 +182,7 @@ class InFlight:
 
     def _delivered(self, epoch: int, taken: Range, data: Mapping[str, Any]) -> Delivered:
         top = self._of(epoch)
-        for name, expected in checksums(data).items():
+        for name, expected in _checksums(data).items():
             said = fault(top / name, expected)
             if said is not None:
                 raise SegmentCorrupt(str(top / name), said)
@@ -222,7 +222,7 @@ def put_back(root: Path, base: int, kept: Path, entries: Mapping[int, Mapping[st
     folder = root.resolve() / IN_FLIGHT / f"{base:012d}"
     files.remove_tree(folder, point=IN_FLIGHT)  # the rest of an attempt that was cut short
     for epoch, entry in entries.items():
-        for name in all_checksums({"": entry}):
+        for name in checksums(entry):
             path = folder / f"{epoch:012d}" / name
             files.make_dir(path.parent)
             bring(kept / name, path)
@@ -237,8 +237,16 @@ def _numbers(folder: Path, suffix: str = "") -> list[int]:
     return [int(p.stem) for p in paths if p.suffix == suffix and p.stem.isdecimal()]
 
 
-def checksums(delivered: Mapping[str, Any]) -> dict[str, str]:
-    """Return file -> its checksum, of what a connector gave."""
+def checksums(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return file -> its checksum, of an epoch in flight."""
+    return {
+        name: checksum
+        for each in entry["delivered"].values()
+        for name, checksum in _checksums(each).items()
+    }
+
+
+def _checksums(delivered: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     if delivered["segment"]:
         segment = delivered["segment"]
@@ -246,13 +254,3 @@ def checksums(delivered: Mapping[str, Any]) -> dict[str, str]:
     if delivered["ahead"]:
         found[delivered["ahead"]["file"]] = delivered["ahead"]["checksum"]
     return found
-
-
-def all_checksums(entries: Mapping[str, Any]) -> dict[str, str]:
-    """Return file -> its checksum, of all epochs in flight of a checkpoint."""
-    return {
-        name: checksum
-        for entry in entries.values()
-        for each in entry["delivered"].values()
-        for name, checksum in checksums(each).items()
-    }

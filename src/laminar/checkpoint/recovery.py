@@ -17,7 +17,7 @@ from typing import Any
 from laminar.checkpoint import aside
 from laminar.checkpoint.config import RecoveryConfig
 from laminar.checkpoint.fingerprint import changed, own_traces, without
-from laminar.checkpoint.in_flight import put_back
+from laminar.checkpoint.in_flight import checksums, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.report import DagRecoveryMetrics, Damage
 from laminar.checkpoint.storage import CheckpointStorage
@@ -273,9 +273,16 @@ class DagRecoveryManager:
 
     def _bring_back(self, found: DagCheckpointMetadata, manifest: Manifest) -> None:
         bring_back(self._root, self._storage, found, manifest)
-        # The log says what these epochs took; their rows need not be read again.
-        waiting = found.in_flight_by_epoch()
-        put_back(self._root, found.epoch, self._storage.own_folder(found), waiting)
+        # The log says what these epochs took; their rows need not be read again, if they are whole.
+        own = self._storage.own_folder(found)
+        waiting = {}
+        for epoch, entry in found.in_flight_by_epoch().items():
+            told = {own / name: fault(own / name, each) for name, each in checksums(entry).items()}
+            bad = {str(path): reason for path, reason in told.items() if reason is not None}
+            self._damaged |= bad
+            if not bad:
+                waiting[epoch] = entry
+        put_back(self._root, found.epoch, own, waiting)
 
 
 def unread(root: Path, manifest: Manifest) -> dict[str, str]:

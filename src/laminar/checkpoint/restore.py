@@ -15,7 +15,7 @@ from typing import Any
 
 from laminar.checkpoint import aside
 from laminar.checkpoint.fingerprint import changed, without
-from laminar.checkpoint.in_flight import all_checksums, logged, put_back
+from laminar.checkpoint.in_flight import checksums, logged, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery import REBUILD, bring_back
 from laminar.checkpoint.storage import CheckpointStorage
@@ -56,7 +56,10 @@ def load(storage: CheckpointStorage, checkpoint_id: int) -> tuple[DagCheckpointM
     manifest = storage.manifest(checkpoint_id)
     for each, reason in storage.faults(found, manifest).items():
         raise RecoveryFailed(f"checkpoint {checkpoint_id}: {each.name}: {reason}")
-    for name, checksum in {**found.pushed_files, **all_checksums(found.in_flight)}.items():
+    own = dict(found.pushed_files)
+    for entry in found.in_flight.values():
+        own |= checksums(entry)
+    for name, checksum in own.items():
         said = fault(storage.own_folder(found) / name, checksum)
         if said is not None:
             raise RecoveryFailed(f"checkpoint {checkpoint_id}: {name}: {said}")
@@ -74,6 +77,9 @@ def go_back(
 ) -> Restored:
     """Make a checkpoint the newest epoch; one write decides, and `finish` tidies up after it.
 
+    Raises:
+        StoreUnwritable: the disk refuses; the state is as it was.
+
     Args:
         root: the store's root.
         storage: where checkpoints are.
@@ -87,14 +93,15 @@ def go_back(
     head = manifests.last_number()
     files.failpoint("restore.before_aside")
     kept, _ = manifests.readable()
-    folder = aside.whole_state(root, kept, f"before-restore-epoch-{head}")
-    files.failpoint("restore.after_aside")
-    bring_back(root, storage, found, manifest)
-    _bring_back_pushed(root, storage, found)
     # What was in flight follows, under the numbers that come next.
     waiting = found.in_flight_by_epoch(head + 1 - found.epoch)
-    put_back(root, head + 1, storage.own_folder(found), waiting)
-    files.failpoint("restore.after_bring")
+    with files.unwritable(root):
+        folder = aside.whole_state(root, kept, f"before-restore-epoch-{head}")
+        files.failpoint("restore.after_aside")
+        bring_back(root, storage, found, manifest)
+        _bring_back_pushed(root, storage, found)
+        put_back(root, head + 1, storage.own_folder(found), waiting)
+        files.failpoint("restore.after_bring")
     defined = manifest.catalog if catalog is None else catalog
     names = {each["name"]: each["kind"] for each in defined}
     rebuild = tuple(n for n in changed(manifest.catalog, defined) if names[n] == "view")

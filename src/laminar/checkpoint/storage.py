@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from laminar.checkpoint.config import DagCheckpointConfig
-from laminar.checkpoint.in_flight import Overtaken, all_checksums
+from laminar.checkpoint.in_flight import Overtaken, checksums
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
 from laminar.errors.dag import NoCheckpointFound
@@ -221,7 +221,7 @@ class CheckpointStorage:
             for name, data in beside.items():
                 files.write_atomic(own / name, data, point="checkpoint_ahead")
             entries[str(each.logged.epoch)] = entry
-        for name, checksum in all_checksums(entries).items():
+        for name, checksum in ((n, c) for e in entries.values() for n, c in checksums(e).items()):
             if (reason := fault(own / name, checksum)) is not None:
                 raise SegmentCorrupt(str(own / name), reason)
         return entries
