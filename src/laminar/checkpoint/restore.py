@@ -77,9 +77,6 @@ def go_back(
 ) -> Restored:
     """Make a checkpoint the newest epoch; one write decides, and `finish` tidies up after it.
 
-    Raises:
-        StoreUnwritable: the disk refuses; the state is as it was.
-
     Args:
         root: the store's root.
         storage: where checkpoints are.
@@ -87,6 +84,9 @@ def go_back(
         checkpoint: what to go back to, verified.
         state: what is to be remembered otherwise than it was then.
         catalog: definitions to keep instead of those of the checkpoint.
+
+    Raises:
+        StoreUnwritable: the disk refuses; the state is as it was.
     """
     found, manifest = checkpoint
     root = root.resolve()
