@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,15 +96,52 @@ def _change(db: laminar.Database) -> None:
     db.step()
 
 
-def test_a_folder_that_is_read_only_is_told(spark: SparkSession, tmp_path: Path) -> None:
-    with laminar.connect(tmp_path / "state", spark=spark) as db:
+@pytest.fixture
+def lockable(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder that can be made read-only for this user."""
+    found: Path = tmp_path if os.geteuid() else request.getfixturevalue("small_disk")
+    return found
+
+
+@contextmanager
+def made_read_only(path: Path) -> Iterator[None]:
+    """Let nobody write: not the superuser either, who may do so whatever permissions say."""
+    if os.geteuid():
+        folders = [path, *(each for each in path.rglob("*") if each.is_dir())]
+        for each in folders:
+            each.chmod(0o555)
+        try:
+            yield
+        finally:
+            for each in folders:
+                each.chmod(0o755)
+        return
+    mount = ["mount", "-o", "remount"]
+    subprocess.run([*mount, "-o", "ro", str(path)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*mount, "-o", "rw", str(path)], check=True)
+
+
+def test_a_folder_that_is_read_only_is_told_and_can_be_read(
+    spark: SparkSession, lockable: Path
+) -> None:
+    state = lockable / "state"
+    with laminar.connect(state, spark=spark) as db:
         db.execute("CREATE TABLE t (n BIGINT)")
-    # A folder in the way of the lock's file stands for a disk that lets nobody write: the
-    # superuser, as whom tests may run, may write into a folder without permissions.
-    (tmp_path / "state" / "lock").unlink()
-    (tmp_path / "state" / "lock").mkdir()
-    with pytest.raises(laminar.StoreUnwritable, match="LMR-6006"):
-        laminar.connect(tmp_path / "state", spark=spark)
-    (tmp_path / "state" / "lock").rmdir()
-    with laminar.connect(tmp_path / "state", spark=spark) as db:
-        assert db.sql("SELECT * FROM t").rows() == []
+        db.insert("t", [(1,)])
+        db.step()
+        db.insert("t", [(2,)])
+    with made_read_only(lockable):
+        for path in (state, lockable / "new"):
+            with pytest.raises(laminar.StoreUnwritable, match="LMR-6006") as told:
+                laminar.connect(path, spark=spark)
+            assert "read_only=True" in str(told.value)
+        with laminar.connect(state, spark=spark, read_only=True) as db:
+            assert db.sql("SELECT * FROM t").rows() == [(1,)]
+            with pytest.raises(laminar.ReadOnlyDatabase, match="LMR-6022"):
+                db.insert("t", [(3,)])
+    with laminar.connect(state, spark=spark) as db:
+        db.step()
+        assert sorted(db.sql("SELECT * FROM t").rows()) == [(1,), (2,)]

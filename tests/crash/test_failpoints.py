@@ -1,13 +1,14 @@
 """A crash at any named point: opened again, everything is as the changes say.
 
 `make test` crashes at some points, `make soak` at every one that an epoch, a compaction, a sink, a
-checkpoint and a restore pass.
+checkpoint, a restore and an opening after a crash pass.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SOME = ("wal.after_sync", "restore.after_commit")
+ONCE = {"wal.after_create"}
+"""What a database passes the first time only; `tests/store/test_wal.py` crashes there."""
 THOROUGH = int(os.environ.get("LAMINAR_KILLS", "0")) >= 10
 
 
@@ -62,8 +65,11 @@ def test_a_crash_at_any_point(
             patch.setattr(files, "failpoint", seen.append)
             cycle(db, acks, count)
     assert set(SOME) <= set(seen)
-    for point in dict.fromkeys(seen) if THOROUGH else SOME:
-        db = laminar.connect(state, spark=spark)
+    opening: list[str] = []
+    for point in [each for each in dict.fromkeys(seen) if each not in ONCE] if THOROUGH else SOME:
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "failpoint", opening.append)
+            db = laminar.connect(state, spark=spark)
         try:
             count = verify(db, acks, out)
             with monkeypatch.context() as patch:
@@ -75,6 +81,17 @@ def test_a_crash_at_any_point(
             raise
         finally:
             db.close()
+    for point in dict.fromkeys(opening) if THOROUGH else ():
+        with laminar.connect(state, spark=spark) as db:
+            count = verify(db, acks, out)
+            with monkeypatch.context() as patch:
+                patch.setattr(files, "failpoint", crash_at("manifest.before_rename"))
+                with pytest.raises(Crash):
+                    cycle(db, acks, count)
+        # Not every opening has something to do there.
+        with monkeypatch.context() as patch, suppress(Crash):
+            patch.setattr(files, "failpoint", crash_at(point))
+            laminar.connect(state, spark=spark).close()
     with laminar.connect(state, spark=spark) as db:
         assert verify(db, acks, out) >= count
         assert db.recovery.damaged == ()

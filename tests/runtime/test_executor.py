@@ -217,3 +217,20 @@ def test_the_aligner_waits_for_every_edge() -> None:
     aligner.complete_checkpoint(node, 1)
     assert aligner.receive_barrier(node, right, 2)
     assert aligner.receive_barrier(NodeId(9), left, 1), "one input needs no waiting"
+
+
+def test_an_operator_that_cannot_be_snapshot_fails_its_epoch(
+    build: Callable[..., DagExecutor],
+) -> None:
+    dag = diamond()
+
+    def refuse(_barrier: CheckpointBarrier, node: NodeId) -> None:
+        if dag.nodes[node].name == "b":
+            raise ValueError("no state to give")
+
+    executor = build(dag, on_snapshot=refuse)
+    flight = executor.launch(Recorder(1, []), CHANGED, frozenset(), CheckpointBarrier(1, 0))
+    with pytest.raises(OperatorError, match="no state to give"):
+        flight.wait()
+    later = executor.launch(Recorder(2, []), CHANGED)
+    later.wait()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +18,17 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.bridge.messages import RowBatch, size_of
-from laminar.errors import SpillCorrupt
+from laminar.errors import SpillCorrupt, UnsupportedFormat
 from laminar.store import files
 
 SPILL = "spill"
 """The folder of all spill files under the store's root."""
 
-_MAGIC = b"LMRSPILL1\n"
+FORMAT_VERSION = 2
+"""The newest format, the one that is written. Rows in the first one are read from their source."""
+
+_MAGIC = re.compile(rb"LMRSPILL(\d+)\n")
+_HEAD = struct.Struct(">II")  # how long the header is, and its checksum
 _NAME = re.compile(r"\d{12}\.spill")
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -70,10 +75,13 @@ class SpillLog:
     def _open(self) -> None:
         for path in sorted(self._folder.iterdir()):
             if path.name.endswith(files.TEMP_SUFFIX):
-                files.remove_quietly(path)
+                files.remove_quietly(path, point="spill")
             elif _NAME.fullmatch(path.name):
-                self.found.append(_described(path))
                 self._next = int(path.stem) + 1
+                if _version(path) == 1:
+                    files.remove_quietly(path, point="spill")  # its header cannot be checked
+                else:
+                    self.found.append(_described(path))
         self._written = sum(each.size for each in self.found)
 
     @property
@@ -137,7 +145,7 @@ class SpillLog:
 
     def remove(self, file: SpillFile) -> None:
         """Forget a batch whose epoch is committed."""
-        files.remove_quietly(file.path)
+        files.remove_quietly(file.path, point="spill")
         self._removed += file.size
 
     def clear(self) -> None:
@@ -183,7 +191,8 @@ def _encoded(batch: RowBatch, before: Sequence[Step]) -> bytes:
             "before": [[each.after, each.start, each.end] for each in before],
         }
     ).encode()
-    return b"".join((_MAGIC, len(header).to_bytes(8, "big"), header, body))
+    magic = b"LMRSPILL%d\n" % FORMAT_VERSION
+    return b"".join((magic, _HEAD.pack(len(header), zlib.crc32(header)), header, body))
 
 
 def _described(path: Path) -> SpillFile:
@@ -201,13 +210,25 @@ def _described(path: Path) -> SpillFile:
     )
 
 
+def _version(path: Path) -> int:
+    with path.open("rb") as file:
+        found = _MAGIC.match(file.read(32))
+    if found is None:
+        raise SpillCorrupt(str(path), "it does not begin like a spill file")
+    return int(found[1])
+
+
 def _opened(path: Path) -> tuple[dict[str, Any], memoryview]:
     try:
+        version = _version(path)
         data = memoryview(path.read_bytes())
-        at = len(_MAGIC) + 8
-        if bytes(data[: len(_MAGIC)]) != _MAGIC:
-            raise ValueError("it does not begin like a spill file")
-        size = int.from_bytes(data[len(_MAGIC) : at], "big")
-        return json.loads(bytes(data[at : at + size])), data[at + size :]
-    except (OSError, ValueError) as error:
+        if version != FORMAT_VERSION:
+            raise UnsupportedFormat(version, FORMAT_VERSION, "spilled rows")
+        at = len(b"LMRSPILL%d\n" % version)
+        size, checksum = _HEAD.unpack(data[at : at + _HEAD.size])
+        header = bytes(data[at + _HEAD.size : at + _HEAD.size + size])
+        if zlib.crc32(header) != checksum:
+            raise SpillCorrupt(str(path), "its header is not what was written")
+        return json.loads(header), data[at + _HEAD.size + size :]
+    except (OSError, ValueError, struct.error) as error:
         raise SpillCorrupt(str(path), str(error)) from error

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from laminar.checkpoint.storage import bring
+from laminar.checkpoint.in_flight import IN_FLIGHT
 from laminar.model.trace import Manifest
 from laminar.store import files
 from laminar.store.cursors import SINKS, SUBSCRIPTIONS
+from laminar.store.links import bring
 from laminar.store.manifests import MANIFESTS
 from laminar.store.pending import PENDING
 from laminar.store.wal import WAL
@@ -35,7 +36,7 @@ def whole_state(root: Path, manifests: Iterable[Manifest], why: str) -> Path:
     later are copied, all others linked.
     """
     target = folder_for(root, why)
-    for top in (MANIFESTS, PENDING):
+    for top in (MANIFESTS, PENDING, IN_FLIGHT):
         for path in sorted((root / top).rglob("*")):
             if path.is_file():
                 _bring(root, path.relative_to(root).as_posix(), target)
@@ -68,7 +69,7 @@ def move(root: Path, paths: Iterable[Path], target: Path) -> None:
     for path in paths:
         name = path.relative_to(root).as_posix()
         _bring(root, name, target)
-        path.unlink()
+        files.remove(path, point="aside")
         files.sync_dir(path.parent)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from laminar.errors.store import UnsupportedFormat
 
-FORMAT_VERSION = 1
-"""The newest format this code writes and reads."""
+FORMAT_VERSION = 2
+"""The newest format, the one that is written; older ones are read, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class DagCheckpointMetadata:
     pushed: Mapping[str, int] = field(default_factory=dict)
     """Table -> the last batch that was pushed by then, read by an epoch or not."""
     in_flight: Mapping[str, Any] = field(default_factory=dict)
-    """Epoch that an unaligned barrier overtook -> source -> the range it took.
+    """Epoch that an unaligned barrier overtook -> all that decides what it makes.
 
-    Rows that were pushed are kept in `pushed_files`; connectors read their ranges again."""
+    See `in_flight.Overtaken`. Rows that were pushed are in `pushed_files`."""
     pushed_files: Mapping[str, str] = field(default_factory=dict)
     """File of rows that no epoch had read by then -> its checksum; kept with the checkpoint."""
     pool: str = ""
@@ -48,6 +48,10 @@ class DagCheckpointMetadata:
     """Segments' files that had to be kept for it alone."""
     new_bytes: int = 0
     format_version: int = FORMAT_VERSION
+
+    def in_flight_by_epoch(self, shift: int = 0) -> dict[int, Any]:
+        """Return what was in flight by epoch, each moved by so many."""
+        return {int(epoch) + shift: entry for epoch, entry in self.in_flight.items()}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
@@ -65,7 +69,10 @@ class DagCheckpointMetadata:
             UnsupportedFormat: another version wrote it; nothing else of it was looked at.
         """
         version = int(data["format_version"])
-        if version != FORMAT_VERSION:
-            raise UnsupportedFormat(version, FORMAT_VERSION)
+        if not 1 <= version <= FORMAT_VERSION:
+            raise UnsupportedFormat(version, FORMAT_VERSION, "a checkpoint")
+        if version == 1:
+            # It noted ranges only, so connectors have to be read again from where they were.
+            data = {**data, "in_flight": {}, "format_version": FORMAT_VERSION}
         states = {name: base64.b64decode(each) for name, each in data["node_snapshots"].items()}
         return cls(**{**data, "node_snapshots": states})

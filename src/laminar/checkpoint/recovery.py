@@ -17,14 +17,16 @@ from typing import Any
 from laminar.checkpoint import aside
 from laminar.checkpoint.config import RecoveryConfig
 from laminar.checkpoint.fingerprint import changed, own_traces, without
+from laminar.checkpoint.in_flight import checksums, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.report import DagRecoveryMetrics, Damage
-from laminar.checkpoint.storage import CheckpointStorage, bring
+from laminar.checkpoint.storage import CheckpointStorage
 from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
 from laminar.errors.dag import RecoveryFailed
 from laminar.errors.store import CheckpointCorrupt
 from laminar.model.trace import Manifest
-from laminar.store import EpochLog, ManifestStore, files
+from laminar.store import EpochLog, ManifestStore, PendingLog, files
+from laminar.store.links import bring
 
 _PLAIN_EMISSION = {"mode": "update", "every_us": 0, "lateness_us": None, "late_to": None}
 REBUILD = "rebuild"
@@ -77,6 +79,7 @@ class DagRecoveryManager:
         Raises:
             RecoveryFailed: there is none, or rows would be lost on the way; nothing was touched.
             UnsupportedFormat: another version wrote the state.
+            StoreUnwritable: what has to be moved cannot be; the next opening goes on with it.
         """
         started = time.perf_counter()
         readable, unreadable = self._manifests.readable()
@@ -85,13 +88,16 @@ class DagRecoveryManager:
             return Recovered(DagRecoveryMetrics(None, {}, 0, target=self._target))
         choice = self._choose(readable)
         self._require_log(choice.manifest)
-        placed, folder = self._put(choice, readable, list(unreadable))
+        with files.unwritable(self._root):
+            placed, folder = self._put(choice, readable, list(unreadable))
+            pushed, folder = self._heal_pushed(placed, folder)
         log = EpochLog(self._root)
         damaged = [*(Damage(*each) for each in self._damaged.items())]
         damaged += [Damage(*each.split(": ", 1)) for each in log.damaged]
         if log.damaged:
             folder = folder or self._folder()
-            aside.keep_log(self._root, folder)
+            with files.unwritable(self._root):
+                aside.keep_log(self._root, folder)
             log.mend()
         log.close()
         found = choice.checkpoint
@@ -102,7 +108,7 @@ class DagRecoveryManager:
             epoch=placed.epoch,
             source="manifest" if found is None else "checkpoint",
             damaged=tuple(damaged),
-            healed=tuple(sorted(choice.heal)),
+            healed=tuple(sorted([*choice.heal, *pushed])),
             set_aside=None if folder is None else str(folder),
             verified_files=len(self._verified),
             verified_bytes=self._bytes,
@@ -245,8 +251,52 @@ class DagRecoveryManager:
             bring(good, path)
             files.sync_dir(path.parent)
 
+    def _heal_pushed(self, placed: Manifest, folder: Path | None) -> tuple[list[str], Path | None]:
+        """Verify the rows that were pushed and not read; take those that are damaged from copies.
+
+        Damaged ones without a copy are reported and stay: whoever reads them hears of it.
+        """
+        healed = []
+        for name, checksum in unread(self._root, placed).items():
+            path = self._root / name
+            reason = fault(path, checksum)
+            if reason is None:
+                continue
+            self._damaged[str(path)] = reason
+            copies = (self._storage.own_folder(each) / name for each in self._storage.complete())
+            good = next((each for each in copies if fault(each, checksum) is None), None)
+            if good is not None:
+                folder = folder or self._folder()
+                self._heal({name: good}, folder)
+                healed.append(name)
+        return healed, folder
+
     def _bring_back(self, found: DagCheckpointMetadata, manifest: Manifest) -> None:
         bring_back(self._root, self._storage, found, manifest)
+        # The log says what these epochs took; their rows need not be read again, if they are whole.
+        own = self._storage.own_folder(found)
+        waiting = {}
+        for epoch, entry in found.in_flight_by_epoch().items():
+            told = {own / name: fault(own / name, each) for name, each in checksums(entry).items()}
+            bad = {str(path): reason for path, reason in told.items() if reason is not None}
+            self._damaged |= bad
+            if not bad:
+                waiting[epoch] = entry
+        put_back(self._root, found.epoch, own, waiting)
+
+
+def unread(root: Path, manifest: Manifest) -> dict[str, str]:
+    """Return file -> its checksum, of rows that were pushed and that no epoch has read."""
+    pending = PendingLog(root)
+    tables = [each["name"] for each in manifest.catalog if each["kind"] == "table"]
+    ends = {name: manifest.offsets.get(name) or 0 for name in tables}
+    return {
+        each.path.relative_to(root).as_posix(): each.checksum
+        for name, end in ends.items()
+        if isinstance(end, int)
+        for each in pending.after(name, end)
+        if each.checksum is not None
+    }
 
 
 def damaged_manifests(root: Path) -> list[Path]:
@@ -262,7 +312,7 @@ def bring_back(
         path = root / each.name
         if fault(path, each.checksum) is not None:
             files.make_dir(path.parent)
-            path.unlink(missing_ok=True)
+            files.remove(path, point="recovery")
             bring(storage.place(found, each.name), path)
             files.sync_dir(path.parent)
 

@@ -15,13 +15,15 @@ from typing import Any
 
 from laminar.checkpoint import aside
 from laminar.checkpoint.fingerprint import changed, without
+from laminar.checkpoint.in_flight import checksums, logged, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery import REBUILD, bring_back
-from laminar.checkpoint.storage import CheckpointStorage, bring
+from laminar.checkpoint.storage import CheckpointStorage
 from laminar.checkpoint.verify import fault
 from laminar.errors.dag import NoCheckpointFound, RecoveryFailed
 from laminar.model.trace import Manifest
 from laminar.store import EpochLog, ManifestStore, PendingLog, files
+from laminar.store.links import bring
 
 RESTORED = "restored"
 """The part of a manifest's state that says what a restore has left to do."""
@@ -54,8 +56,11 @@ def load(storage: CheckpointStorage, checkpoint_id: int) -> tuple[DagCheckpointM
     manifest = storage.manifest(checkpoint_id)
     for each, reason in storage.faults(found, manifest).items():
         raise RecoveryFailed(f"checkpoint {checkpoint_id}: {each.name}: {reason}")
-    for name, checksum in found.pushed_files.items():
-        said = fault(storage.place_pushed(found, name), checksum)
+    own = dict(found.pushed_files)
+    for entry in found.in_flight.values():
+        own |= checksums(entry)
+    for name, checksum in own.items():
+        said = fault(storage.own_folder(found) / name, checksum)
         if said is not None:
             raise RecoveryFailed(f"checkpoint {checkpoint_id}: {name}: {said}")
     return found, manifest
@@ -79,16 +84,24 @@ def go_back(
         checkpoint: what to go back to, verified.
         state: what is to be remembered otherwise than it was then.
         catalog: definitions to keep instead of those of the checkpoint.
+
+    Raises:
+        StoreUnwritable: the disk refuses; the state is as it was.
     """
     found, manifest = checkpoint
     root = root.resolve()
     head = manifests.last_number()
     files.failpoint("restore.before_aside")
     kept, _ = manifests.readable()
-    folder = aside.whole_state(root, kept, f"before-restore-epoch-{head}")
-    files.failpoint("restore.after_aside")
-    bring_back(root, storage, found, manifest)
-    _bring_back_pushed(root, storage, found)
+    # What was in flight follows, under the numbers that come next.
+    waiting = found.in_flight_by_epoch(head + 1 - found.epoch)
+    with files.unwritable(root):
+        folder = aside.whole_state(root, kept, f"before-restore-epoch-{head}")
+        files.failpoint("restore.after_aside")
+        bring_back(root, storage, found, manifest)
+        _bring_back_pushed(root, storage, found)
+        put_back(root, head + 1, storage.own_folder(found), waiting)
+        files.failpoint("restore.after_bring")
     defined = manifest.catalog if catalog is None else catalog
     names = {each["name"]: each["kind"] for each in defined}
     rebuild = tuple(n for n in changed(manifest.catalog, defined) if names[n] == "view")
@@ -112,6 +125,10 @@ def go_back(
                 "checkpoint": found.checkpoint_id,
                 "pushed": dict(found.pushed),
                 "last": {name: PendingLog(root).newest(name) for name in found.pushed},
+                "in_flight": [
+                    {"epoch": epoch, **{key: entry[key] for key in ("ranges", "now_ms", "said")}}
+                    for epoch, entry in sorted(waiting.items())
+                ],
             },
         },
     )
@@ -121,12 +138,18 @@ def go_back(
 
 
 def finish(manifest: Manifest, pending: PendingLog, log: EpochLog) -> None:
-    """Remove what came after the checkpoint; it was set aside. May be repeated after a crash."""
+    """Remove what came after the checkpoint, which was set aside, and log what was in flight.
+
+    May be repeated after a crash.
+    """
     left = manifest.state.get(RESTORED)
     if not left:
         return
     # Later ones stand on a history that is gone.
     log.withdraw(manifest.epoch + 1)
+    for each in left.get("in_flight", ()):
+        entry = logged(each["epoch"], each)
+        log.begin(entry.epoch, entry.ranges, entry.now_ms, entry.said)
     for table, last in left["last"].items():
         pending.drop_through(table, manifest.offsets.get(table) or 0)
         pending.remove_between(table, left["pushed"].get(table, 0) + 1, last)
@@ -147,5 +170,5 @@ def _bring_back_pushed(
         path = root / name
         if not path.exists():
             files.make_dir(path.parent)
-            bring(storage.place_pushed(found, name), path)
+            bring(storage.own_folder(found) / name, path)
             files.sync_dir(path.parent)

@@ -2,6 +2,8 @@
 
 - `<root>/checkpoints/<id>/metadata.json`: its appearance completes the checkpoint.
 - `<root>/checkpoints/<id>/manifest.json`: the epoch that it holds.
+- `<root>/checkpoints/<id>/pending/...`: rows that were pushed and not read, as they were pushed.
+- `<root>/checkpoints/<id>/data/...`: rows of epochs in flight, for unaligned checkpoints.
 - `<root>/checkpoints/<pool>/data/...`: its segments. Incremental checkpoints share the pool `links`
   (or `copies`); one that is not has a pool of its own, in its own folder.
 """
@@ -9,22 +11,23 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import shutil
 import time
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from laminar.checkpoint.config import DagCheckpointConfig
+from laminar.checkpoint.in_flight import Overtaken, checksums
 from laminar.checkpoint.metadata import DagCheckpointMetadata
-from laminar.checkpoint.verify import SegmentFile, faults, segment_files
+from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
 from laminar.errors.dag import NoCheckpointFound
 from laminar.errors.store import CheckpointCorrupt, SegmentCorrupt
 from laminar.model.trace import Manifest
 from laminar.store import files
+from laminar.store.links import bring
 from laminar.store.sealed import Unsealed, seal, unseal
 
 CHECKPOINTS = "checkpoints"
@@ -32,18 +35,6 @@ CHECKPOINTS = "checkpoints"
 
 LINKS, COPIES = "links", "copies"
 _METADATA, _MANIFEST = "metadata.json", "manifest.json"
-_NO_LINKS = {
-    errno.EPERM,
-    errno.ENOTSUP,
-    errno.EOPNOTSUPP,
-    errno.ENOSYS,
-    errno.EMLINK,
-    errno.EXDEV,
-}
-
-
-class SegmentGone(Exception):
-    """A segment was removed while it was to be kept: its epoch has a newer revision by now."""
 
 
 class CheckpointStorage:
@@ -90,15 +81,17 @@ class CheckpointStorage:
         """Return where a checkpoint keeps a data file."""
         return self.folder / found.pool / name
 
-    def place_pushed(self, found: DagCheckpointMetadata, name: str) -> Path:
-        """Return where a checkpoint keeps a file of pushed rows."""
-        return self._of(found.checkpoint_id) / name
+    def own_folder(self, found: DagCheckpointMetadata) -> Path:
+        """Return where a checkpoint keeps what is its alone: pushed rows, and those in flight."""
+        return self._of(found.checkpoint_id)
 
     def complete(self) -> list[DagCheckpointMetadata]:
-        """Return all checkpoints whose description can be read, oldest first."""
+        """Return all checkpoints of which it is known what they need, oldest first."""
         found = []
         for each in self.ids():
+            # A damaged one is not lost sight of: recovery reports it, and sweeping spares it.
             with contextlib.suppress(CheckpointCorrupt):
+                self.manifest(each)
                 found.append(self.read(each))
         return found
 
@@ -115,6 +108,7 @@ class CheckpointStorage:
         manifest: Manifest,
         config: DagCheckpointConfig,
         pushed: Iterable[str] = (),
+        overtaken: Iterable[Overtaken] = (),
     ) -> DagCheckpointMetadata:
         """Keep an epoch; on return it is durable, verified and complete.
 
@@ -123,6 +117,7 @@ class CheckpointStorage:
             manifest: the epoch.
             config: how to keep it.
             pushed: files of rows that were pushed by then and that no epoch had read.
+            overtaken: epochs in flight, to be run again from what is kept here.
 
         Raises:
             SegmentGone: a segment is not there any more, because a newer revision has replaced it.
@@ -142,6 +137,7 @@ class CheckpointStorage:
                 files.failpoint("checkpoint.before_files")
             self._keep([each.name for each in new], pool, copies=config.copies)
             self._keep(pushed, own.name, copies=config.copies)
+            in_flight = self._keep_in_flight(own, list(overtaken), copies=config.copies)
             files.failpoint("checkpoint.after_files")
             bad = faults(new, lambda n: self.folder / pool / n, self._parallelism)
             for each, reason in bad.items():
@@ -150,6 +146,7 @@ class CheckpointStorage:
             sizes = {each.name: self._size(pool, each.name) for each in wanted}
             done = replace(
                 draft,
+                in_flight=in_flight,
                 pushed_files={name: files.checksum(own / name) for name in pushed},
                 duration=round(draft.duration + time.perf_counter() - started, 6),
                 pool=pool,
@@ -160,7 +157,7 @@ class CheckpointStorage:
             )
             files.write_atomic(own / _METADATA, seal(done.to_json()), point="checkpoint")
         except Exception:
-            shutil.rmtree(own, ignore_errors=True)
+            files.remove_tree(own, point="checkpoint")
             raise
         return done
 
@@ -170,8 +167,7 @@ class CheckpointStorage:
         gone = [each for each in ids[:-count] if each not in pinned]
         for each in gone:
             # The description first: what has lost it is no checkpoint any more, only debris.
-            files.remove_quietly(self._of(each) / _METADATA)
-            files.failpoint("checkpoint.after_forget")
+            files.remove_quietly(self._of(each) / _METADATA, point="checkpoint")
         if gone:
             self.sweep()
         return gone
@@ -186,7 +182,7 @@ class CheckpointStorage:
         whole = set(self.ids())
         for each in self._numbers():
             if each not in whole:
-                shutil.rmtree(self._of(each), ignore_errors=True)
+                files.remove_tree(self._of(each), point="checkpoint")
         if len(self.complete()) < len(whole):
             return
         for pool in (LINKS, COPIES):
@@ -196,7 +192,7 @@ class CheckpointStorage:
                 for name in found:
                     path = Path(folder, name)
                     if path.relative_to(top).as_posix() not in names:
-                        files.remove_quietly(path)
+                        files.remove_quietly(path, point="checkpoint_file")
 
     def _known(self, pool: str) -> frozenset[str]:
         """Return the data files in a pool that complete checkpoints need."""
@@ -213,6 +209,22 @@ class CheckpointStorage:
                 list(threads.map(lambda name: self._bring(name, pool, copies=copies), names))
             for folder in folders:
                 files.sync_dir(folder)
+
+    def _keep_in_flight(
+        self, own: Path, overtaken: list[Overtaken], *, copies: bool
+    ) -> dict[str, Any]:
+        """Keep the rows of epochs in flight; return what the description says of them."""
+        entries: dict[str, Any] = {}
+        for each in overtaken:
+            entry, beside = each.kept()
+            self._keep(each.files, own.name, copies=copies)
+            for name, data in beside.items():
+                files.write_atomic(own / name, data, point="checkpoint_ahead")
+            entries[str(each.logged.epoch)] = entry
+        for name, checksum in ((n, c) for e in entries.values() for n, c in checksums(e).items()):
+            if (reason := fault(own / name, checksum)) is not None:
+                raise SegmentCorrupt(str(own / name), reason)
+        return entries
 
     def _bring(self, name: str, pool: str, *, copies: bool) -> None:
         bring(self._root / name, self.folder / pool / name, copies=copies)
@@ -244,30 +256,3 @@ class CheckpointStorage:
 
     def _of(self, checkpoint_id: int) -> Path:
         return self.folder / f"{checkpoint_id:012d}"
-
-
-def bring(source: Path, target: Path, *, copies: bool = False) -> None:
-    """Give a file a second name, or copy it whole where that is asked for or cannot be.
-
-    A file that is there already is left alone. The folder's names are for the caller to sync.
-    """
-    if target.exists():
-        return
-    if not copies:
-        try:
-            os.link(source, target)
-        except FileExistsError:
-            return
-        except FileNotFoundError:
-            raise SegmentGone(source) from None
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-        else:
-            return
-    if not source.exists():
-        raise SegmentGone(source)
-    temp = target.with_name(f".{target.name}{files.TEMP_SUFFIX}")
-    shutil.copyfile(source, temp)
-    files.sync_file(temp)
-    temp.replace(target)

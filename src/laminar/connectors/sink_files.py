@@ -68,6 +68,7 @@ class FilesSink:
         self._remove_debris()
         # Not `finally`: a crash leaves the folder too, so a scripted one must as well.
         try:
+            sink.reached("sink.before_write")
             writer = rows.write.options(**_WRITE_OPTIONS[self.format])
             writer.format(self.format).save(f"file://{work}")
             sink.reached("sink.after_write")
@@ -78,6 +79,7 @@ class FilesSink:
                 part.replace(final)
                 sink.reached("sink.after_rename")
             _make_durable(self.folder)
+            sink.reached("sink.after_sync")
         except Exception:
             shutil.rmtree(work, ignore_errors=True)
             raise

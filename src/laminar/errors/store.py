@@ -36,18 +36,19 @@ class ManifestCorrupt(StoreError):
 
 
 class UnsupportedFormat(StoreError):
-    """The store was written by a newer version of Laminar than this one.
+    """A file of the store was written by another version of Laminar, in a format not known here.
 
     Upgrade Laminar; an older version could read such a store wrongly, so it does not try.
     """
 
     code: ClassVar[str] = "LMR-6002"
 
-    def __init__(self, found: int, supported: int) -> None:
+    def __init__(self, found: int, supported: int, what: str = "") -> None:
+        is_newer = found > supported
         super().__init__(
-            f"unsupported format version {found}",
-            detail=f"this version of Laminar reads formats up to {supported}",
-            hint="upgrade Laminar",
+            f"unsupported format version {found}" + (f" of {what}" if what else ""),
+            detail=f"this version of Laminar reads formats 1 to {supported}",
+            hint="upgrade Laminar" if is_newer else "open it with the version that wrote it",
         )
         self.found = found
         self.supported = supported
@@ -112,16 +113,20 @@ class StoreUnwritable(StoreError):
     """The store's folder could not be written: no space, no permission, or read-only.
 
     Nothing was committed and the last epoch stays valid. Make room or correct the permissions,
-    then step again.
+    then step again. What cannot be written can still be read: `connect(path, read_only=True)`.
     """
 
     code: ClassVar[str] = "LMR-6006"
 
     def __init__(self, path: str, reason: str) -> None:
+        denied = ("read-only", "permission", "not permitted")
+        is_denied = any(word in reason.lower() for word in denied)
         super().__init__(
             f"cannot write {path}",
             detail=reason,
-            hint="make room or correct the permissions, then try again",
+            hint="make it writable for this user, or only read it: connect(path, read_only=True)"
+            if is_denied
+            else "make room or correct the permissions, then try again",
         )
         self.path = path
         self.reason = reason

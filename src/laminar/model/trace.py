@@ -73,6 +73,10 @@ class Segment:
             spans=spans,
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that `from_json` reads back."""
+        return {name: getattr(self, name) for name in _SEGMENT_FIELDS}
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
         """Read back a segment from plain values."""
@@ -205,11 +209,11 @@ class Manifest:
         """Read a manifest back.
 
         Raises:
-            UnsupportedFormat: a newer version wrote it; nothing else of it was looked at.
+            UnsupportedFormat: another version wrote it; nothing else of it was looked at.
         """
         version = int(data["format_version"])
-        if version > FORMAT_VERSION:
-            raise UnsupportedFormat(version, FORMAT_VERSION)
+        if not 1 <= version <= FORMAT_VERSION:
+            raise UnsupportedFormat(version, FORMAT_VERSION, "a manifest")
         traces = {name: Trace.from_json(trace) for name, trace in data["traces"].items()}
         return cls(**{**data, "traces": traces})
 
@@ -232,11 +236,7 @@ _SEGMENT_FIELDS = tuple(field.name for field in dataclasses.fields(Segment))
 
 
 def _trace(trace: Trace) -> dict[str, Any]:
-    return {"schema": trace.schema, "segments": [_segment(segment) for segment in trace.segments]}
-
-
-def _segment(segment: Segment) -> dict[str, Any]:
-    return {name: getattr(segment, name) for name in _SEGMENT_FIELDS}
+    return {"schema": trace.schema, "segments": [segment.to_json() for segment in trace.segments]}
 
 
 def _check_order(segments: Sequence[Segment]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from laminar.checkpoint import (
@@ -17,12 +18,14 @@ from laminar.checkpoint import (
     DagCheckpointCoordinator,
     DagCheckpointMetadata,
 )
-from laminar.checkpoint.storage import SegmentGone
+from laminar.checkpoint.in_flight import Delivered, Overtaken
 from laminar.dag.barrier import BarrierType, CheckpointBarrier
 from laminar.errors import SegmentMissing
 from laminar.model.ids import NodeId
 from laminar.model.trace import Manifest
 from laminar.runtime.operators import snapshot
+from laminar.store import LoggedEpoch
+from laminar.store.links import SegmentGone
 
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
@@ -42,6 +45,26 @@ class FailedCheckpoint:
     trigger: str
     failed_at: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a checkpoint keeps, and how."""
+
+    manifest: Manifest
+    config: DagCheckpointConfig
+    pushed: list[str]
+    overtaken: list[Overtaken]
+
+
+@dataclass(frozen=True, slots=True)
+class _Saving:
+    """A checkpoint that is being written."""
+
+    epoch: int
+    overtaken: tuple[int, ...]
+    """Epochs in flight whose rows are kept with it."""
+    future: Future[DagCheckpointMetadata]
 
 
 class Checkpoints:
@@ -64,7 +87,9 @@ class Checkpoints:
         self._config = DagCheckpointConfig()
         self._with_epoch: dict[int, list[int]] = {}
         """Epoch -> the checkpoints whose barriers it carries."""
-        self._saving: dict[int, tuple[int, Future[DagCheckpointMetadata]]] = {}
+        self._saving: dict[int, _Saving] = {}
+        self._taken: dict[int, list[Delivered]] = {}
+        """Epoch in flight -> what it took from connectors."""
         self.complete: list[DagCheckpointMetadata] = self.storage.complete()
         """Those that can be restored, oldest first."""
         self.failed: list[FailedCheckpoint] = []
@@ -129,10 +154,16 @@ class Checkpoints:
                     progress.pending_nodes |= progress.completed_nodes
                     progress.completed_nodes.clear()
 
+    def took(self, epoch: int, delivered: list[Delivered]) -> None:
+        """Note what an epoch took from connectors, before it runs."""
+        with self._guard:
+            self._taken[epoch] = delivered
+
     def committed(self) -> None:
         """Keep the epoch that was just committed, if it carried a barrier through all nodes."""
         manifest = self._engine.manifest
         with self._guard:
+            self._taken = {e: each for e, each in self._taken.items() if e > manifest.epoch}
             for each in self._with_epoch.pop(manifest.epoch, []):
                 self._submit(each, manifest)
 
@@ -156,10 +187,10 @@ class Checkpoints:
             with self._engine.lock, self._guard:
                 if len(self._saving) < self.config().max_concurrent:
                     checkpoint_id = self._all_report(trigger)
-                    _, future = self._saving[checkpoint_id]
+                    future = self._saving[checkpoint_id].future
                     break
-                others = [future for _, future in self._saving.values()]
-            others[0].exception()
+                others = [each.future for each in self._saving.values()]
+            others[0].exception()  # waits; what went wrong is in `failed`
         future.result()
         return checkpoint_id
 
@@ -198,59 +229,76 @@ class Checkpoints:
             revision=manifest.revision,
             created_at=datetime.fromtimestamp(engine.limits.clock() / 1000, UTC).isoformat(),
             pushed=last,
-            in_flight={
-                str(each.epoch): {part.table: [part.start, part.end] for part in each.ranges}
-                for each in engine.wal.open_after(manifest.epoch)
-            },
         )
-        config = self.config()
-        future = self._pool.submit(self._save, draft, manifest, config, pushed)
-        self._saving[checkpoint_id] = (manifest.epoch, future)
+        kept = _Kept(manifest, self.config(), pushed, self._overtaken(manifest.epoch))
+        epochs = tuple(each.logged.epoch for each in kept.overtaken)
+        future = self._pool.submit(self._save, draft, kept)
+        self._saving[checkpoint_id] = _Saving(manifest.epoch, epochs, future)
 
-    def _save(
-        self,
-        draft: DagCheckpointMetadata,
-        manifest: Manifest,
-        config: DagCheckpointConfig,
-        pushed: list[str],
-    ) -> DagCheckpointMetadata:
+    def _overtaken(self, epoch: int) -> list[Overtaken]:
+        """Return the epochs in flight that a checkpoint has to keep rows of.
+
+        An aligned one has overtaken none; but what waits in our own files alone is always kept.
+        """
+        engine = self._engine
+        overtakes = self.config().barrier_type is BarrierType.UNALIGNED
+        return [
+            Overtaken(each, self._delivered(each))
+            for each in engine.wal.open_after(epoch)
+            if overtakes or engine.in_flight.holds(each.epoch)
+        ]
+
+    def _delivered(self, logged: LoggedEpoch) -> tuple[Delivered, ...]:
+        known = self._taken.get(logged.epoch)
+        if known is None and self._engine.in_flight.holds(logged.epoch):
+            known = list(self._engine.in_flight.waiting(logged.epoch))
+        return tuple(each for each in known or () if each.range in logged.ranges)
+
+    def _save(self, draft: DagCheckpointMetadata, kept: _Kept) -> DagCheckpointMetadata:
         try:
-            done = self._saved(draft, manifest, config, pushed)
-            self.storage.retain(config.retained)
+            done = self._saved(draft, kept)
+            self.storage.retain(kept.config.retained)
             with self._guard:
                 self.complete = self.storage.complete()
             return done
         except Exception as error:
+            # Whoever asked for it gets it, too; for one by the clock this is the only place.
             self._fail(draft.checkpoint_id, draft.epoch, draft.trigger, error)
             raise
         finally:
             with self._guard:
                 self._saving.pop(draft.checkpoint_id, None)
 
-    def _saved(
-        self,
-        draft: DagCheckpointMetadata,
-        manifest: Manifest,
-        config: DagCheckpointConfig,
-        pushed: list[str],
-    ) -> DagCheckpointMetadata:
+    def _saved(self, draft: DagCheckpointMetadata, kept: _Kept) -> DagCheckpointMetadata:
         for tried in range(1, _TRIES + 1):
             try:
-                return self.storage.save(draft, manifest, config, pushed)
+                return self.storage.save(
+                    draft, kept.manifest, kept.config, kept.pushed, kept.overtaken
+                )
             except SegmentGone as error:
                 if tried == _TRIES:
                     raise SegmentMissing(str(error)) from error
-                manifest = self._engine.timeline.get(manifest.epoch)
+                manifest = self._engine.timeline.get(kept.manifest.epoch)
+                kept = replace(kept, manifest=manifest, overtaken=self._still(kept.overtaken))
                 draft = replace(draft, revision=manifest.revision)
         raise AssertionError("unreachable")
+
+    def _still(self, overtaken: list[Overtaken]) -> list[Overtaken]:
+        """Return the epochs whose rows are there: one that failed was called off, with the rest."""
+        root = self._engine.root
+        return list(
+            takewhile(lambda each: all((root / name).exists() for name in each.files), overtaken)
+        )
 
     # What is known
 
     def pinned(self, _epoch: int) -> frozenset[int]:
         """Return the epochs that are being kept: their segments must not go meanwhile."""
         with self._guard:
-            carried = set(self._with_epoch)
-            return frozenset(carried | {epoch for epoch, _ in self._saving.values()})
+            pinned = set(self._with_epoch)
+            for each in self._saving.values():
+                pinned |= {each.epoch, *each.overtaken}
+            return frozenset(pinned)
 
     def replay_from(self, oldest_retained: int) -> int:
         """Return the oldest epoch from which recovery may have to replay.
@@ -259,22 +307,24 @@ class Checkpoints:
             oldest_retained: the oldest epoch that is kept for reading.
         """
         with self._guard:
+            # Pushed rows that a checkpoint is to keep must be there until it has them.
+            wanted = [each.epoch for each in self._saving.values()]
             if self.complete and self.config().interval is not None:
-                return self.complete[0].epoch
-            return oldest_retained
+                return min([self.complete[0].epoch, *wanted])
+            return min([oldest_retained, *wanted])
 
     @property
     def under_way(self) -> Mapping[int, int]:
         """Checkpoint -> its epoch, of those that are being written."""
         with self._guard:
-            return {each: epoch for each, (epoch, _) in self._saving.items()}
+            return {number: each.epoch for number, each in self._saving.items()}
 
     def settle(self) -> None:
         """Wait until nothing is being written."""
         with self._guard:
-            waiting = [future for _, future in self._saving.values()]
+            waiting = [each.future for each in self._saving.values()]
         for each in waiting:
-            each.exception()
+            each.exception()  # waits; what went wrong is in `failed`
 
     def close(self) -> None:
         """Finish what is being written and end the thread."""

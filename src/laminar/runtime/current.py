@@ -141,6 +141,7 @@ class CurrentRows:
         parts = [f"SELECT {listed} FROM {_COMMITTED}"]
         batches = self._engine.pending.after(name, int(start))
         if batches:
+            self._engine.pending.verify(batches)  # Spark would not notice a changed footer
             schema = self._store.struct(definition.shape.numbered)
             paths = [f"file://{batch.path}" for batch in batches]
             waiting = self._session.read.schema(schema).parquet(*paths)

@@ -130,7 +130,11 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
         offsets = {k: v for k, v in engine.manifest.offsets.items() if k not in dropped}
         engine.commit(engine.manifest.epoch, traces, offsets)
         # Ranges of a table that is gone must not be read from another one of its name.
+        logged = engine.wal.open_after(engine.manifest.epoch)
         engine.wal.withdraw(engine.manifest.epoch + 1)
+        for epoch in (each for each in logged if engine.in_flight.holds(each.epoch)):
+            left = [each for each in epoch.ranges if each.table not in dropped]
+            engine.wal.begin(epoch.epoch, left, epoch.now_ms, epoch.said)
         engine.epochs.forget_log(engine.manifest.epoch)
         engine.pending.keep_only(engine.tables())
         engine.publisher.forget_cursors()

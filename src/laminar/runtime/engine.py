@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from laminar.checkpoint.in_flight import InFlight
 from laminar.checkpoint.restore import finish, numbers
 from laminar.connectors.source import Source, close
 from laminar.errors import OperatorError, OperatorNotFound, ReadOnlyDatabase
@@ -88,6 +89,7 @@ class Engine:
         self.holding = Holding(self)
         self.wal = EpochLog(root, read_only=read_only)
         self.pending = PendingLog(root, numbers(self.manifest))
+        self.in_flight = InFlight(root, self.manifest.epoch)
         self.retention = Retention(self)
         # The parts that do the work.
         self.ingest = Ingest(
@@ -110,7 +112,14 @@ class Engine:
             self.show(as_stored(self, self.manifest))
         else:
             self.pending.keep_only(self.tables())
-            finish(self.manifest, self.pending, self.wal)
+            self.finish_restore()
+
+    def finish_restore(self) -> None:
+        """Do what a restore has left to do, and take note of the rows that wait for epochs."""
+        finish(self.manifest, self.pending, self.wal)
+        self.in_flight = InFlight(self.root, self.manifest.epoch)
+        epochs = [each.epoch for each in self.wal.open_after(self.manifest.epoch)]
+        self.in_flight.keep_only(epochs)
 
     # Defining: `defining`, `replacing`, `storing`, `tuning` do the work
 

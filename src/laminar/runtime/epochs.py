@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from laminar.checkpoint.in_flight import Delivered
 from laminar.delta.change import Version
 from laminar.model.trace import Trace
 from laminar.runtime import late
@@ -79,7 +80,9 @@ class Epochs:
             return self._run(taken, logged, forced)
         except Exception:
             if engine.manifest.epoch < logged.epoch:
-                engine.wal.withdraw(logged.epoch)
+                # Rows that wait here alone must not be asked of their source: it is tried again.
+                if not engine.in_flight.holds(logged.epoch):
+                    engine.wal.withdraw(logged.epoch)
                 engine.checkpoints.withdrawn(logged.epoch)
                 engine.inlets.back()  # what was taken is still to be taken
             raise
@@ -186,6 +189,7 @@ class Epochs:
         with holding.standing_as(standing), engine.time.kept(clocks, epoch, standing.behind):
             engine.commit(epoch, traces, offsets, report.to_json(begun.started_at))
         engine.inlets.committed(begun.taken)
+        engine.in_flight.forget_through(epoch)
         if outcome.failures:
             engine.checkpoints.withdrawn(epoch)  # its barrier did not pass all nodes
         engine.checkpoints.committed()
@@ -225,12 +229,13 @@ class Epochs:
         rows = 0
         ahead: list[late.LateBatch] = []
         largest: dict[str, Mapping[str, int]] = {}
+        delivered: list[Delivered] = []
         for each in taken:
             table = tables[each.table]
             done = engine.inlets.take(each, epoch, now_ms)
             segment = done.segment
-            if segment is not None:
-                rows += segment.rows
+            rows += done.rows
+            if segment is not None and done.delivered is None:
                 segment = engine.upserts.resolve(table, segment, moments[each.table].before, epoch)
             if segment is not None:
                 moments[each.table] = replace(moments[each.table], delta=(segment,))
@@ -239,6 +244,9 @@ class Epochs:
             if done.ahead is not None and table.event_time is not None:
                 kept = engine.limits.late_rows_kept
                 ahead.append(as_late(each.table, table.event_time, done.ahead, epoch, kept))
+            if table.connector is not None:
+                delivered.append(Delivered(each, segment, done.rows, done.largest, done.ahead))
+        engine.checkpoints.took(epoch, delivered)
         engine.inlets.ahead()
         return rows, ahead, largest
 

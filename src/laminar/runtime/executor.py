@@ -155,7 +155,7 @@ class DagExecutor:
     def _start(self, flight: Flight, ready: list[DagNode]) -> None:
         try:
             flight.task.prepare(ready)
-        except Exception as error:
+        except Exception as error:  # of all of them, and raised where the epoch is waited for
             for node in ready:
                 self._close(flight, node, None, error)
             return
@@ -202,7 +202,7 @@ class DagExecutor:
                 delta = flight.task.share(node, delta)
                 buffer.publish(delta)
                 self.metrics.multicast_publishes += 1
-            except Exception as error:
+            except Exception as error:  # raised where the epoch is waited for
                 self._fail(flight, node, error)
                 delta = None
         for edge, target in zip(entry.edges, entry.targets, strict=True):
@@ -213,7 +213,10 @@ class DagExecutor:
         flight.left.discard(node.id)
         flight.task.finished(node)
         if flight.barrier is not None and self.on_snapshot is not None and not flight.failures:
-            self.on_snapshot(flight.barrier, node.id)
+            try:
+                self.on_snapshot(flight.barrier, node.id)
+            except Exception as error:
+                self._fail(flight, node, error)  # an operator of a user; nobody else would hear it
 
     def _unpark(self, flight: Flight) -> bool:
         """Try again to hand on what had no room."""

@@ -18,7 +18,7 @@ from laminar.runtime.future import split
 from laminar.runtime.partitions import WHOLE, largest, largest_of_files, without
 from laminar.runtime.rooms import Room
 from laminar.runtime.time_settings import TimeSettings
-from laminar.store import PendingLog, Range, discard, parquet
+from laminar.store import PendingLog, Range, discard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +32,15 @@ class Taken:
     ahead: pa.Table | None = None
     largest: Mapping[str, int] = field(default_factory=dict)
     """Part of the source -> its largest event time."""
+    delivered: int | None = None
+    """Set if the segment is a delta of its table already: how many rows the source gave for it."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows the source gave, without those in the future."""
+        if self.delivered is not None:
+            return self.delivered
+        return 0 if self.segment is None else self.segment.rows
 
     def joined(self, other: Taken) -> Taken:
         """Return both as one."""
@@ -80,12 +89,8 @@ class Ingest:
                 return found
             marks = self.marks(definition, found, now_ms)
             return self.write(definition, epoch, self.kept(definition, found), marks, now_ms)
-        batches = self._pending.after(taken.table, taken.start)
-        tables = [
-            numbered(parquet.decode(each.path), each.seq)
-            for each in batches
-            if each.seq <= taken.end
-        ]
+        batches = self._pending.between(taken.table, taken.start, taken.end)
+        tables = [numbered(each.read(), each.seq) for each in batches]
         rows = _concat(tables)
         marks = self.marks(definition, rows, now_ms)
         return self.write(definition, epoch, self.kept(definition, rows), marks, now_ms)

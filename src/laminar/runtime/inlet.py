@@ -136,7 +136,7 @@ class SourceInlet:
             self.error, self._failures = None, 0
             if self._polling.may_poll():  # there was nothing, rather than no room
                 self._next_poll = self._site.clock() + self.options.poll_interval_ms / 1000
-        except Exception as error:
+        except Exception as error:  # of a connector; the loop tells it, and polling goes on later
             self._failures += 1
             self.error = error
             self._next_poll = self._site.clock() + min(5.0, 0.1 * 2**self._failures)

@@ -140,14 +140,25 @@ class Inlets:
     def take(self, taken: Range, epoch: int, now_ms: int) -> Taken:
         """Hand over a range; one that no bridge has ready, as in a replay, is read now."""
         inlet = self.of(taken.table)
-        done = inlet.take(taken, epoch) if isinstance(inlet, SourceInlet) else None
+        done = self._waiting(taken, epoch)  # first: its source may not have it any more
+        if done is None and isinstance(inlet, SourceInlet):
+            done = inlet.take(taken, epoch)
+            if done is not None:
+                return done
         if done is None:
             done = self._engine.ingest.read(taken, inlet.definition, epoch, now_ms)
-            if isinstance(inlet, SourceInlet):
-                inlet.restart(taken.end, epoch)
-            else:
-                inlet.took(taken)
+        if isinstance(inlet, SourceInlet):
+            inlet.restart(taken.end, epoch)
+        else:
+            inlet.took(taken)
         return done
+
+    def _waiting(self, taken: Range, epoch: int) -> Taken | None:
+        """Return rows that a checkpoint kept of an epoch in flight; None if the source has them."""
+        found = self._engine.in_flight.take(taken, epoch)
+        if found is None:
+            return None
+        return Taken(found.segment, found.ahead, found.largest, found.rows)
 
     def ahead(self) -> None:
         """Read what comes next while an epoch runs."""

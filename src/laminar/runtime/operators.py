@@ -19,7 +19,7 @@ from laminar.dag import (
 )
 from laminar.delta.change import State, bag, quote
 from laminar.delta.program import Applied
-from laminar.errors import InvalidOperator, SchemaMismatch
+from laminar.errors import InvalidOperator, OperatorError, SchemaMismatch
 from laminar.model.trace import WEIGHT
 
 if TYPE_CHECKING:
@@ -122,12 +122,19 @@ def snapshot(operator: Any) -> bytes:
 
 
 def snapshots(operators: Mapping[str, Any]) -> dict[str, str]:
-    """Return the state of every stateful operator, as a manifest can carry it."""
-    return {
-        name: base64.b64encode(operator.snapshot()).decode("ascii")
-        for name, operator in operators.items()
-        if isinstance(operator, StatefulOperator)
-    }
+    """Return the state of every stateful operator, as a manifest can carry it.
+
+    Raises:
+        OperatorError: one of them cannot say.
+    """
+    found = {}
+    for name, operator in operators.items():
+        if isinstance(operator, StatefulOperator):
+            try:
+                found[name] = base64.b64encode(operator.snapshot()).decode("ascii")
+            except Exception as error:  # whatever a user's code raises
+                raise OperatorError(name, f"its snapshot failed: {error}") from error
+    return found
 
 
 def restore(operators: Mapping[str, Any], saved: Mapping[str, str]) -> None:

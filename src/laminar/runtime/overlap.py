@@ -6,6 +6,7 @@ leaves at each node, and they are committed in order.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -27,6 +28,8 @@ from laminar.store import Range, discard
 
 if TYPE_CHECKING:
     from laminar.runtime.engine import Engine
+
+_LOG = logging.getLogger("laminar.epochs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,9 @@ class Overlap:
                 first = aloft[0]
                 try:
                     first.flight.wait()
-                except Exception:
+                except Exception as error:
+                    # It runs again below, and if it fails again, that is raised.
+                    _LOG.info("epoch %d runs again, alone: %s", first.epoch, error)
                     self._call_off(aloft)
                     notify(engine.epochs.run(first.begun.taken))
                     return done + 1
@@ -174,7 +179,7 @@ class Overlap:
             return
         engine = self._engine
         for each in aloft:
-            with suppress(Exception):
+            with suppress(Exception):  # it is called off, so what it failed with does not matter
                 each.flight.wait()
         engine.wal.withdraw(aloft[0].epoch)
         engine.checkpoints.withdrawn(aloft[0].epoch)

@@ -13,7 +13,7 @@ from laminar.checkpoint import CheckpointStorage, RecoveryConfig, aside
 from laminar.checkpoint.fingerprint import changed
 from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests
 from laminar.checkpoint.report import DagRecoveryMetrics, RecoveryWarning
-from laminar.checkpoint.restore import Restored, finish, go_back, load, numbers
+from laminar.checkpoint.restore import Restored, go_back, load, numbers
 from laminar.connectors.source import close
 from laminar.delta.program import Applied
 from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFailed
@@ -131,10 +131,10 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
             then keep the rows they had, the others are built anew.
     """
     with engine.lock:
+        engine.publisher.catch_up()
+        engine.checkpoints.settle()  # first: one that is completed may end the life of an older one
         checkpoint = load(engine.checkpoints.storage, checkpoint_id)
         _, manifest = checkpoint
-        engine.publisher.catch_up()
-        engine.checkpoints.settle()
         engine.compactor.adopt({}, wait=True)
         engine.inlets.close()
         current = to_json(engine.catalog.in_order())
@@ -171,7 +171,7 @@ def _go_on_from(engine: Engine, manifest: Manifest) -> None:
             close(engine.sources.pop(name))
     engine.holding = Holding(engine)
     engine.pending.reload(numbers(manifest))
-    finish(manifest, engine.pending, engine.wal)
+    engine.finish_restore()
     define(engine)
     for name in list(engine.operators):
         if isinstance(engine.catalog.definitions.get(name), OperatorDefinition):

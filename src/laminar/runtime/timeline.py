@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from laminar.errors import EpochNotFound, NotSupported
+from laminar.errors import EpochNotFound, ManifestCorrupt, NotSupported, StoreUnwritable
 from laminar.model.trace import Manifest, Trace
 from laminar.store import ManifestStore, discard, sweep
 
+_LOG = logging.getLogger("laminar.store")
 _TRIES = 10
 """How often a manifest is looked for that another process replaces at the same time."""
 
@@ -73,7 +75,17 @@ class Timeline:
         )
         self.store.commit(manifest)
         self.manifest = manifest
-        discard(self._root, self.store.prune(self.retained, self.pinned))
+        self._tidy_up()
+
+    def _tidy_up(self) -> None:
+        """Let go of epochs that nobody needs; what cannot be removed stays, and does no harm.
+
+        The commit has happened, so nothing that goes wrong here may look as if it had not.
+        """
+        try:
+            discard(self._root, self.store.prune(self.retained, self.pinned))
+        except (StoreUnwritable, ManifestCorrupt) as error:
+            _LOG.warning("old epochs cannot be removed: %s", error)
 
     def adopt(self, manifest: Manifest) -> None:
         """Go on from an epoch that was committed beside this timeline, by a restore."""

@@ -3,7 +3,7 @@
 - `<root>/data/<relation>/<epoch>-<unique>.parquet`: immutable; means nothing until it is named.
 - `<root>/manifests/<epoch>.json`: names every file of its epoch; its appearance is the commit.
 - `<root>/wal/epochs.log`: which ranges an epoch takes, known before it runs.
-- `<root>/pending/<table>/<seq>.parquet`: pushed rows, until no replay of an epoch needs them.
+- `<root>/pending/<table>/<seq>-...parquet`: pushed rows, until no replay of an epoch needs them.
 - `<root>/lock`: held by the one writer.
 """
 

@@ -8,12 +8,16 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from laminar.errors.store import CursorCorrupt
+from laminar.errors.store import CursorCorrupt, UnsupportedFormat
 from laminar.store import files
 from laminar.store.names import folder_name
+from laminar.store.sealed import Unsealed, seal, unseal
 
 SINKS, SUBSCRIPTIONS = "cursors", "subscriptions"
 """Folders under the store's root, one per kind of consumer."""
+
+FORMAT_VERSION = 2
+"""The newest format, the one that is written; the first is read, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,7 @@ class CursorStore:
     def forget(self, consumer: str) -> None:
         """Start from the beginning, if the consumer ever comes back."""
         self._known.pop(consumer, None)
-        with files.unwritable(self._path(consumer)):
-            self._path(consumer).unlink(missing_ok=True)
+        files.remove(self._path(consumer), point="cursor")
 
     def keep_only(self, consumers: Collection[str]) -> None:
         """Forget consumers that are no longer there."""
@@ -72,31 +75,46 @@ class CursorStore:
         if self._folder.is_dir():
             for path in self._folder.iterdir():
                 if path.name not in kept:
-                    files.remove_quietly(path)
+                    files.remove_quietly(path, point="cursor")
 
     def _load(self, path: Path) -> Cursor | None:
         try:
-            data = json.loads(path.read_bytes())
-            cursor = Cursor(str(data["consumer"]), int(data["epoch"]), data.get("about", {}))
+            data = path.read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise CursorCorrupt(str(path), error.strerror or str(error)) from error
+        try:
+            return _decode(data) if b"\n" in data else _decode_first(data)
+        except Unsealed as error:
+            raise CursorCorrupt(str(path), str(error)) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CursorCorrupt(str(path), f"it cannot be understood: {error!r}") from error
-        if data.get("sum", _sum(cursor)) != _sum(cursor):
-            raise CursorCorrupt(str(path), "its checksum does not match")
-        return cursor
 
     def _path(self, consumer: str) -> Path:
         return self._folder / f"{folder_name(consumer)}.json"
 
 
 def _encode(cursor: Cursor) -> bytes:
-    return json.dumps({**_plain(cursor), "sum": _sum(cursor)}).encode()
+    return seal({"format": FORMAT_VERSION, **_plain(cursor)})
+
+
+def _decode(data: bytes) -> Cursor:
+    found = unseal(data)
+    if found["format"] != FORMAT_VERSION:
+        raise UnsupportedFormat(found["format"], FORMAT_VERSION, "a cursor")
+    return Cursor(found["consumer"], found["epoch"], found["about"])
+
+
+def _decode_first(data: bytes) -> Cursor:
+    """Read the first format: one line, which knows its own checksum."""
+    found = json.loads(data)
+    cursor = Cursor(found["consumer"], found["epoch"], found["about"])
+    text = json.dumps(_plain(cursor), sort_keys=True)
+    if found["sum"] != f"crc32:{zlib.crc32(text.encode()):08x}":
+        raise Unsealed("its checksum does not match")
+    return cursor
 
 
 def _plain(cursor: Cursor) -> dict[str, object]:
     return {"consumer": cursor.consumer, "epoch": cursor.epoch, "about": dict(cursor.about)}
-
-
-def _sum(cursor: Cursor) -> str:
-    return f"crc32:{zlib.crc32(json.dumps(_plain(cursor), sort_keys=True).encode()):08x}"

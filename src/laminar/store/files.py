@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import uuid
 import zlib
 from collections.abc import Callable, Iterator
@@ -56,11 +57,12 @@ def write_atomic(path: Path, data: bytes, *, point: str = "file") -> None:
             failpoint(f"{point}.before_rename")
             created = _place(temp, path)
             failpoint(f"{point}.after_rename")
-            remove_quietly(temp)
+            _unlink_if_possible(temp)
             if created:
                 _make_name_durable(path)
+            failpoint(f"{point}.after_sync")
         except OSError:
-            remove_quietly(temp)
+            _unlink_if_possible(temp)
             raise
     if not created:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -85,13 +87,20 @@ def replace_atomic(path: Path, data: bytes, *, point: str = "file") -> None:
         temp.replace(path)
         failpoint(f"{point}.after_rename")
         sync_dir(path.parent)
+        failpoint(f"{point}.after_sync")
 
 
 class SummedFile:
-    """A new file that sums its bytes as they pass; durable once `seal` has returned."""
+    """A new file that sums its bytes as they pass; durable once `seal` has returned.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: must not exist.
+        point: prefix of the failpoints on the way.
+    """
+
+    def __init__(self, path: Path, point: str = "file") -> None:
         self._path = path
+        self._point = point
         self._file = path.open("xb")
         self._crc = 0
         self.size = 0
@@ -123,9 +132,11 @@ class SummedFile:
     def seal(self) -> str:
         """Make bytes and name durable; return the checksum."""
         self._file.flush()
+        failpoint(f"{self._point}.before_sync")
         os.fsync(self._file.fileno())
         self._file.close()
         sync_dir(self._path.parent)
+        failpoint(f"{self._point}.after_sync")
         return _spell(self._crc)
 
 
@@ -136,6 +147,11 @@ def checksum(path: Path) -> str:
         while chunk := file.read(_CHUNK):
             crc = zlib.crc32(chunk, crc)
     return _spell(crc)
+
+
+def checksum_of(data: Bytes) -> str:
+    """Return the checksum of bytes in memory."""
+    return _spell(zlib.crc32(data))
 
 
 def sync_file(path: Path) -> None:
@@ -162,8 +178,33 @@ def make_dir(path: Path) -> None:
     sync_dir(path.parent)
 
 
-def remove_quietly(path: Path) -> None:
+def remove(path: Path, *, point: str = "file") -> None:
+    """Remove a file, if it is there.
+
+    Raises:
+        StoreUnwritable: the disk refuses.
+    """
+    with unwritable(path):
+        failpoint(f"{point}.before_remove")
+        path.unlink(missing_ok=True)
+        failpoint(f"{point}.after_remove")
+
+
+def remove_quietly(path: Path, *, point: str = "file") -> None:
     """Remove a file if that is possible; what stays behind is swept at the next start."""
+    failpoint(f"{point}.before_remove")
+    _unlink_if_possible(path)
+    failpoint(f"{point}.after_remove")
+
+
+def remove_tree(path: Path, *, point: str = "file") -> None:
+    """Remove a folder and all in it as far as that is possible."""
+    failpoint(f"{point}.before_remove")
+    shutil.rmtree(path, ignore_errors=True)
+    failpoint(f"{point}.after_remove")
+
+
+def _unlink_if_possible(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
 
@@ -198,7 +239,7 @@ def _make_name_durable(path: Path) -> None:
         sync_dir(path.parent)
     except OSError:
         # The caller will hear that nothing was written, so nothing may be found later.
-        remove_quietly(path)
+        _unlink_if_possible(path)
         raise
 
 

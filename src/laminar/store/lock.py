@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import socket
 from dataclasses import asdict, dataclass
@@ -19,9 +18,13 @@ from typing import IO
 
 from laminar.errors.store import DatabaseLocked, StoreUnwritable
 from laminar.store import files
+from laminar.store.sealed import Unsealed, seal, unseal
 
 LOCK = "lock"
 """The file under the store's root."""
+
+FORMAT_VERSION = 1
+"""Of what the file says about the owner; the lock itself is the operating system's."""
 
 _TAKEN = {errno.EACCES, errno.EAGAIN}
 
@@ -62,9 +65,11 @@ class StateLock:
             raise StoreUnwritable(str(path), f"it cannot be locked: {error.strerror}") from error
         with files.unwritable(path):
             mine = Owner(os.getpid(), socket.gethostname(), _now())
+            files.failpoint("lock.before_write")
             self._file.truncate(0)
-            self._file.write(json.dumps(asdict(mine)).encode())
+            self._file.write(seal({"format": FORMAT_VERSION, **asdict(mine)}))
             self._file.flush()
+            files.failpoint("lock.after_write")
 
     def release(self) -> None:
         """Let others in; nothing happens the second time."""
@@ -79,8 +84,10 @@ class StateLock:
 def owner(root: Path) -> Owner | None:
     """Return who locked a directory last, for messages alone; None if that cannot be told."""
     try:
-        return Owner(**json.loads((root / LOCK).read_bytes()))
-    except (OSError, ValueError, TypeError):
+        # Other versions may say more: what is needed for a message is all that is looked at.
+        found = unseal((root / LOCK).read_bytes())
+        return Owner(int(found["pid"]), str(found["host"]), str(found["since"]))
+    except (OSError, Unsealed, ValueError, TypeError, KeyError):
         return None
 
 

@@ -137,8 +137,7 @@ class ManifestStore:
     def _forget(self, version: _Version, named: Counter[str]) -> set[str]:
         needed = self._read(version).files
         path = self._path(version)
-        with files.unwritable(path):
-            path.unlink()
+        files.remove(path, point="manifest")
         named.subtract(needed)
         freed = {file for file in needed if named[file] == 0}
         for file in freed:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing
 from laminar.model.trace import WEIGHT
-from laminar.store.files import SummedFile
+from laminar.store.files import SummedFile, checksum_of
 
 ROW_GROUP = 131_072
 """Small enough that Spark can split a large file between tasks and skip parts of it."""
@@ -118,15 +118,24 @@ def encode(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def decode(path: Path) -> pa.Table:
+def decode(path: Path, expected: str | None = None) -> pa.Table:
     """Read back a file that `encode` made.
+
+    Args:
+        path: the file.
+        expected: the checksum of all its bytes, where it is known. A page has its own, but not so
+            the footer, which says what the pages mean.
 
     Raises:
         SegmentMissing: it is not there.
         SegmentCorrupt: it does not hold what was written.
     """
     try:
-        return pq.read_table(path, page_checksum_verification=True)
+        data = path.read_bytes()
+        found = checksum_of(data)
+        if expected is not None and found != expected:
+            raise SegmentCorrupt(str(path), f"checksum is {found}, written was {expected}")
+        return pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
     except FileNotFoundError:
         raise SegmentMissing(str(path)) from None
     except (OSError, pa.ArrowException) as error:

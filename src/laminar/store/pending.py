@@ -5,19 +5,30 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from laminar.errors.store import SegmentCorrupt, SegmentMissing, UnsupportedFormat
 from laminar.store import files, parquet
 from laminar.store.names import folder_name
 
 PENDING = "pending"
 """The folder of all pending rows under the store's root."""
 
-_NAME = re.compile(r"\d{12}\.parquet")
+FORMAT_VERSION = 2
+"""The newest format, the one that is written; the first is read, too.
+
+The name of a file says its number, its format, the number of the batch before it, how many rows it
+has and the checksum of its bytes: `000000000007-v2-6-3-0a1b2c3d.parquet`. So the file is plain
+Parquet, which Spark reads as it is. In the first format, `000000000007.parquet`, only pages have
+checksums.
+"""
+
+_NAME = re.compile(r"(\d{12})(?:-v(\d+)-(.*))?\.parquet")
+_ABOUT = re.compile(r"(\d+)-(\d+)-([0-9a-f]{8})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,19 @@ class PendingBatch:
     seq: int
     path: Path
     rows: int
+    checksum: str | None
+    """Of all bytes of the file; None in the first format."""
+    before: int = 0
+    """The number of the batch that waited before it; 0 if none did, or none is known."""
+
+    def read(self) -> pa.Table:
+        """Return the rows.
+
+        Raises:
+            SegmentMissing: the file is not there.
+            SegmentCorrupt: it does not hold what was written.
+        """
+        return parquet.decode(self.path, self.checksum)
 
 
 class PendingLog:
@@ -43,6 +67,7 @@ class PendingLog:
         self._committed = dict(committed or {})
         self._queues: dict[str, list[PendingBatch]] = {}
         self._last: dict[str, int] = {}
+        self._verified: set[PendingBatch] = set()
         self._guard = threading.Lock()
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -57,9 +82,14 @@ class PendingLog:
         with self._lock(table):
             queue = self._queue(table)
             seq = self._last[table] + 1
-            path = self._folder(table) / f"{seq:012d}.parquet"
+            checksum = files.checksum_of(body)
+            before = queue[-1].seq if queue else 0
+            about = f"v{FORMAT_VERSION}-{before}-{data.num_rows}-{checksum.removeprefix('crc32:')}"
+            path = self._folder(table) / f"{seq:012d}-{about}.parquet"
             files.write_atomic(path, body, point="pending")
-            queue.append(PendingBatch(seq, path, data.num_rows))
+            batch = PendingBatch(seq, path, data.num_rows, checksum, before)
+            queue.append(batch)
+            self._verified.add(batch)
             self._last[table] = seq
             return seq
 
@@ -67,6 +97,34 @@ class PendingLog:
         """Return the batches after a sequence number, in order."""
         with self._lock(table):
             return [batch for batch in self._queue(table) if batch.seq > seq]
+
+    def between(self, table: str, start: int, end: int) -> list[PendingBatch]:
+        """Return the batches after one number up to another, in order.
+
+        Raises:
+            SegmentMissing: one of them is not there.
+        """
+        found = [batch for batch in self.after(table, start) if batch.seq <= end]
+        at = start
+        for batch in found:
+            if batch.before > at:
+                raise SegmentMissing(str(self._folder(table) / f"{batch.before:012d}-...parquet"))
+            at = batch.seq
+        if at != end:
+            raise SegmentMissing(str(self._folder(table) / f"{end:012d}-...parquet"))
+        return found
+
+    def verify(self, batches: Iterable[PendingBatch]) -> None:
+        """Check batches that somebody else is about to read; each is looked at once.
+
+        Raises:
+            SegmentMissing: a file is not there.
+            SegmentCorrupt: it does not hold what was written.
+        """
+        for each in batches:
+            if each not in self._verified:
+                each.read()
+                self._verified.add(each)
 
     def newest(self, table: str) -> int:
         """Return the number of the last batch that was pushed; 0 if none was."""
@@ -80,8 +138,7 @@ class PendingLog:
             queue = self._queue(table)
             for batch in queue:
                 if first <= batch.seq <= last:
-                    with files.unwritable(batch.path):
-                        batch.path.unlink(missing_ok=True)
+                    files.remove(batch.path, point="pending")
             queue[:] = [batch for batch in queue if not first <= batch.seq <= last]
 
     def drop_through(self, table: str, seq: int) -> None:
@@ -91,7 +148,7 @@ class PendingLog:
             for batch in queue:
                 if batch.seq <= seq:
                     # One that stays behind is harmless: readers ask for what comes after it.
-                    files.remove_quietly(batch.path)
+                    files.remove_quietly(batch.path, point="pending")
             queue[:] = [batch for batch in queue if batch.seq > seq]
 
     def reload(self, committed: Mapping[str, int]) -> None:
@@ -110,7 +167,7 @@ class PendingLog:
             for folder in self._root.iterdir():
                 if folder.name not in kept:
                     for path in folder.iterdir():
-                        files.remove_quietly(path)
+                        files.remove_quietly(path, point="pending")
             for table in [known for known in self._queues if known not in tables]:
                 del self._queues[table], self._last[table]
 
@@ -131,8 +188,29 @@ class PendingLog:
         folder = self._folder(table)
         if not folder.is_dir():
             return []
-        found = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
-        return [PendingBatch(int(path.stem), path, parquet.count(path)) for path in found]
+        found = (described(path) for path in folder.iterdir())
+        return sorted((each for each in found if each), key=lambda each: each.seq)
 
     def _folder(self, table: str) -> Path:
         return self._root / folder_name(table)
+
+
+def described(path: Path) -> PendingBatch | None:
+    """Return what a file's name says of it; None if it is no batch.
+
+    Raises:
+        UnsupportedFormat: another version wrote it.
+        SegmentCorrupt: its name makes no sense.
+    """
+    found = _NAME.fullmatch(path.name)
+    if found is None:
+        return None
+    number, version, rest = found.groups()
+    if version is None:
+        return PendingBatch(int(number), path, parquet.count(path), None)
+    if int(version) != FORMAT_VERSION:
+        raise UnsupportedFormat(int(version), FORMAT_VERSION, "pushed rows")
+    about = _ABOUT.fullmatch(rest)
+    if about is None:
+        raise SegmentCorrupt(str(path), "its name is not that of pushed rows")
+    return PendingBatch(int(number), path, int(about[2]), f"crc32:{about[3]}", int(about[1]))

@@ -46,8 +46,7 @@ def discard(root: Path, names: Iterable[str]) -> None:
 
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
-        with files.unwritable(path):
-            path.unlink(missing_ok=True)
+        files.remove(path, point="segment")
 
 
 def _remove_empty_folders(top: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,7 +104,7 @@ class SegmentStore:
             with files.unwritable(target):
                 written = _adopt(target, folder, stem)
         except Exception:
-            shutil.rmtree(target, ignore_errors=True)
+            files.remove_tree(target, point="segment")
             raise
         return self._segment(epoch, written, spans.of_files([w.path for w in written], times))
 
@@ -270,7 +269,7 @@ def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _W
             positive.append(parquet.positive(table))
             yield table
 
-    file = files.SummedFile(path)
+    file = files.SummedFile(path, "segment")
     try:
         parquet.write(file, schema, counted())
         spread = (min(low for low, _ in ranges), max(high for _, high in ranges))
@@ -278,7 +277,7 @@ def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _W
         return _Written(path, rows, file.size, spread, file.seal(), above)
     except Exception:
         file.close()
-        files.remove_quietly(path)
+        files.remove_quietly(path, point="segment")
         raise
 
 
@@ -302,10 +301,13 @@ def _adopt(source: Path, folder: Path, stem: str) -> list[_Written]:
         files.sync_file(part)
         path = folder / f"{stem}-{number}.parquet"
         written.append(_Written(path, rows, part.stat().st_size, spread, files.checksum(part)))
+    files.failpoint("segment.before_rename")
     for (part, *_), done in zip(kept, written, strict=True):
         part.rename(done.path)
+        files.failpoint("segment.after_rename")
     files.sync_dir(folder)
-    shutil.rmtree(source, ignore_errors=True)
+    files.failpoint("segment.after_sync")
+    files.remove_tree(source, point="segment")
     return written
 
 

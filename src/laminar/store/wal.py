@@ -159,11 +159,13 @@ class EpochLog:
             files.make_dir(self._path.parent)
             self._file = self._path.open("ab", buffering=0)
             if is_new:
+                files.failpoint("wal.after_create")
                 files.sync_dir(self._path.parent)
         return self._file
 
     def _rewrite(self) -> None:
         temp = self._path.with_name(f".{self._path.name}{files.TEMP_SUFFIX}")
+        files.failpoint("wal.before_rewrite")
         with temp.open("wb") as file:
             for epoch in sorted(self._epochs):
                 file.write(_line(_to_json(self._epochs[epoch])))
@@ -176,6 +178,7 @@ class EpochLog:
         temp.replace(self._path)
         files.failpoint("wal.after_rename")
         files.sync_dir(self._path.parent)
+        files.failpoint("wal.after_rewrite")
         self._records = len(self._epochs)
 
     def _load(self) -> None:
@@ -185,20 +188,26 @@ class EpochLog:
             return
         *lines, rest = data.split(b"\n")
         bad = [number for number, line in enumerate(lines, 1) if not self._take(line)]
+        if _is_record(rest[:-1]):
+            # All of it is there but its end, which a write that was cut short cannot leave.
+            self._take(rest[:-1])
+            bad.append(len(lines) + 1)
+            rest = b""
         self.damaged = tuple(f"{self._path}: line {number} is damaged" for number in bad)
         self._records = len(lines)
         if rest and not self._read_only:  # a writer beside us may be in the middle of a line
             with files.unwritable(self._path):
+                files.failpoint("wal.before_truncate")
                 os.truncate(self._path, len(data) - len(rest))
+                files.failpoint("wal.after_truncate")
 
     def _take(self, line: bytes) -> bool:
         """Take in a record; say whether it could be understood."""
-        found, _, body = line.partition(b" ")
-        if found != _checksum(body):
+        if not _is_record(line):
             return False
-        record = json.loads(body)
+        record = json.loads(line.partition(b" ")[2])
         if record["format"] != FORMAT_VERSION:
-            raise UnsupportedFormat(record["format"], FORMAT_VERSION)
+            raise UnsupportedFormat(record["format"], FORMAT_VERSION, "the log")
         if "withdrawn" in record:
             for epoch in [each for each in self._epochs if each >= record["withdrawn"]]:
                 del self._epochs[epoch]
@@ -218,6 +227,11 @@ def _from_json(record: Mapping[str, Any]) -> LoggedEpoch:
     return LoggedEpoch(
         record["epoch"], tuple(Range(*each) for each in ranges), record["now_ms"], record["said"]
     )
+
+
+def _is_record(line: bytes) -> bool:
+    found, _, body = line.partition(b" ")
+    return found == _checksum(body)
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
