@@ -96,6 +96,8 @@ class Writer:
             for side in (columns, theirs):
                 if self._once_in(5):
                     tests.append(f"{self._pick(*side)} > 1")
+            if self._once_in(8):
+                source = f"({source})"
             source += f" {kind} {right} ON {' AND '.join(tests)}"
             if "SEMI" not in kind and "ANTI" not in kind:
                 columns = [*columns, *theirs]

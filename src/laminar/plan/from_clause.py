@@ -46,6 +46,8 @@ def from_clause(
 
 
 def _item(ctx: Context, item: exp.Expr, scope: Scope, ctes: CommonTables) -> Node:
+    if isinstance(item, exp.Subquery) and _holds_joins(item.this):
+        return _in_brackets(ctx, item, scope, ctes)
     lowered = _relation(ctx, item, ctes)
     alias = item.args.get("alias")
     for pivot in item.args.get("pivots") or []:
@@ -60,6 +62,27 @@ def _item(ctx: Context, item: exp.Expr, scope: Scope, ctes: CommonTables) -> Nod
     for join in item.args.get("joins") or []:
         node = _join(ctx, node, join, scope, ctes)
     return node
+
+
+def _in_brackets(ctx: Context, item: exp.Subquery, scope: Scope, ctes: CommonTables) -> Node:
+    """Lower `(a JOIN b ON ...)`: its conditions see its own names only, the query sees them too."""
+    if any(item.args.get(part) for part in ("alias", "pivots", "sample")):
+        raise NoRule(Reason.UNKNOWN_CLAUSE, text(item))
+    own = Scope()
+    node = _item(ctx, item.this, own, ctes)
+    if own.merged:
+        raise NoRule(Reason.UNKNOWN_CLAUSE, f"USING in brackets: {text(item)}")
+    scope.bindings += own.bindings
+    for join in item.args.get("joins") or []:
+        node = _join(ctx, node, join, scope, ctes)
+    return node
+
+
+def _holds_joins(item: exp.Expr) -> bool:
+    """Whether brackets hold what a FROM clause does, and not a query."""
+    if isinstance(item, exp.Subquery):
+        return bool(item.args.get("joins")) or _holds_joins(item.this)
+    return isinstance(item, exp.Table)
 
 
 def _relation(ctx: Context, item: exp.Expr, ctes: CommonTables) -> Lowered:
@@ -117,7 +140,10 @@ def _join(ctx: Context, node: Node, join: exp.Join, scope: Scope, ctes: CommonTa
     right = _item(ctx, join.this, scope, ctes)
     conditions = [scope.resolve(each) for each in conjuncts(join.args.get("on"))]
     pairs: list[tuple[str, str, str]] = []
-    for name in _shared_names(join, left_side, scope.bindings[seen]):
+    shared = _shared_names(join, left_side, scope.bindings[seen])
+    if shared and len(scope.bindings) > seen + 1:
+        raise NoRule(Reason.UNKNOWN_CLAUSE, f"USING before brackets: {text(join)}")
+    for name in shared:
         ours = left_side.local(None, name)
         theirs = scope.bindings[seen].columns.get(name)
         if ours is None or theirs is None:
