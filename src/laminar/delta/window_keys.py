@@ -32,7 +32,8 @@ def grouping(node: Aggregate, own: Callable[[str], str]) -> Grouping:
     """
     written = node.input.items if isinstance(node.input, Project) else ()
     windows = {name for expression, name in written if _WINDOW.fullmatch(expression)}
-    listed, by = [], []
+    listed: list[str] = []
+    by: list[str] = []
     for key in node.keys:
         name = own(key)
         if key in windows:
