@@ -219,6 +219,15 @@ def test_order_by_all_is_by_every_column() -> None:
     assert all(each.endswith(" DESC") for each in node.input.order)
 
 
+def test_one_empty_set_is_no_set() -> None:
+    node = plan("SELECT COUNT(*) AS n FROM t GROUP BY GROUPING SETS (())")
+    assert isinstance(node, Project)
+    assert isinstance(node.input, Aggregate)
+    assert node.input.keys == ()
+    with pytest.raises(NoRule, match="several empty sets"):
+        plan("SELECT COUNT(*) AS n FROM t GROUP BY GROUPING SETS ((), ())")
+
+
 def test_grouping_ids_number_keys_as_they_are_written() -> None:
     node = plan("SELECT COUNT(*) AS n, GROUPING(k) AS i FROM t GROUP BY ROLLUP (x), k")
     assert isinstance(node, Project)

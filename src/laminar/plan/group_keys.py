@@ -8,6 +8,7 @@ from itertools import combinations
 from sqlglot import exp
 
 from laminar.plan.calls import has_aggregates
+from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Scope, text
 
 Sets = list[list[str]]
@@ -56,7 +57,11 @@ class GroupKeys:
         sets = [plain]
         for factor in factors:
             sets = [[*left, *right] for left in sets for right in factor]
-        return list(keys), sets
+        if keys:
+            return list(keys), sets
+        if len(sets) > 1:
+            raise NoRule(Reason.UNKNOWN_CLAUSE, "several empty sets and no key")
+        return [], None  # GROUPING SETS (()) has one row even of nothing
 
     def _sets(self, node: exp.Expr) -> Sets:
         def members(part: exp.Expr) -> list[str]:
