@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from laminar.errors import JavaUnavailable, SparkUnavailable
 from laminar.preflight import java_problem
+from laminar.runtime.hadoop import lighten
 from laminar.runtime.java_noise import JavaErrors
 
 if TYPE_CHECKING:
@@ -112,7 +113,10 @@ def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         _start_context(_configured(master, verbose=verbose), verbose=verbose)
-        return SparkSession.builder.getOrCreate()
+        spark = SparkSession.builder.getOrCreate()
+        if master.startswith("local"):
+            lighten(spark)
+        return spark
     except (Py4JError, PySparkException) as error:
         raise SparkUnavailable(master, _fact(error)) from None
 
