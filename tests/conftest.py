@@ -19,6 +19,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session that all tests marked `spark` share: starting it takes seconds."""
     from pyspark.sql import SparkSession
 
+    from laminar.runtime.hadoop import lighten
+
     options = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "2g",
@@ -41,5 +43,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    lighten(session)
     yield session
     session.stop()
