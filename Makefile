@@ -13,7 +13,7 @@ test: $(READY)
 
 # The views against a full recompute, longer and with more random DAGs than `make test` does.
 oracle: $(READY)
-	LAMINAR_ORACLE=thorough LAMINAR_EXAMPLES=60 $(BIN)/python -m pytest tests/oracle \
+	LAMINAR_ORACLE=thorough LAMINAR_EXAMPLES=60 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/oracle \
 	    tests/session/test_event_time.py tests/session/test_sinks.py
 
 # Reads beside epochs of 1 to 10,000 rows, each checked, at least ten of every epoch; one that mixes
@@ -25,7 +25,8 @@ soak-consistency: $(READY)
 KILLS ?= 20
 SEED ?= 1
 soak: $(READY)
-	LAMINAR_KILLS=$(KILLS) LAMINAR_SEED=$(SEED) $(BIN)/python -m pytest tests/crash -v -s
+	LAMINAR_KILLS=$(KILLS) LAMINAR_SEED=$(SEED) $(BIN)/python -m pytest tests/crash -v \
+	    -o faulthandler_timeout=0 -s
 
 # Processes that are killed while they work; each starts a Spark of its own.
 crash: $(READY)
