@@ -91,6 +91,8 @@ class World:
     kinds: dict[str, str] = field(default_factory=dict)
     tables: dict[str, Bag] = field(default_factory=dict)
     after: dict[int, dict[str, Bag]] = field(default_factory=dict)
+    rebuilt: set[str] = field(default_factory=set)
+    """Views that may have been built anew: they have nothing of the time before."""
 
     def script(self) -> str:
         made = []
@@ -114,6 +116,14 @@ class World:
         for name, inputs in self.reads.items():
             found[name] = KINDS[self.kinds[name]][2](*(found[each] for each in inputs))
         self.after[epoch] = found
+
+    def with_dependents(self, view: str) -> set[str]:
+        """Return a view and all that read it, however far."""
+        found = {view}
+        for name, inputs in self.reads.items():  # in the order of definition
+            if found & set(inputs):
+                found.add(name)
+        return found
 
     def change(self, db: laminar.Database) -> None:
         """Insert some rows, and take some back."""
@@ -145,7 +155,13 @@ class Checker:
         relations = [*self.world.tables, *self.world.reads]
         names = self.rng.sample(relations, self.rng.randint(1, 4))
         parts = [f"SELECT '{name}' AS name, k, x FROM {name}" for name in names]
-        answer = self.db.sql(" UNION ALL ".join(parts))
+        try:
+            answer = self.db.sql(" UNION ALL ".join(parts))
+        except laminar.NoCommonEpoch as error:
+            # One was built anew after the epoch that another is still at, and says so.
+            if error.younger not in self.world.rebuilt or error.epoch >= error.begins:
+                raise
+            return
         found: dict[str, Bag] = {name: Counter() for name in names}
         for name, k, x in answer.rows():
             found[name][k, x] += 1
@@ -265,6 +281,7 @@ def _disturb(db: laminar.Database, world: World, faults: Faults) -> None:
         db.execute(f"ALTER MATERIALIZED VIEW {view} SET (diamond_consistency = '{tied}')")
     if rng.random() < 0.1:
         policy = rng.choice(["full", "auto"])
+        world.rebuilt |= world.with_dependents(view)
         with suppress(laminar.NotSupported):  # not while somebody who reads it is behind
             db.execute(f"ALTER MATERIALIZED VIEW {view} SET (refresh_policy = '{policy}')")
 
