@@ -316,6 +316,8 @@ def test_spark_on_a_store_that_cannot_be_written(
     write(store, numbers(1))
 
     def replace_folder_by_file(point: str) -> None:
+        if point != "segment.before_write":
+            return
         folder = next((store.root / "data").iterdir())
         folder.rename(folder.with_name("away"))
         folder.write_text(point)
