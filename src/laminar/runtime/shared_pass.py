@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from laminar.runtime.faces import Faces
+
+_LOG = logging.getLogger("laminar.epochs")
 
 WORTHWHILE = 8
 """A pass is shared if the finest groups are at least so many times fewer than the rows."""
@@ -44,7 +47,8 @@ class SharedPass:
             if self._result is None and not self._failed:
                 try:
                     self._result = self._compute()
-                except PySparkException:
+                except PySparkException as error:
+                    _LOG.info("%s run apart: %s", ", ".join(self._plan.names), error)
                     self._failed = True
         if self._result is None:
             return None
