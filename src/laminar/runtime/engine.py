@@ -30,6 +30,7 @@ from laminar.runtime.keys import Upserts
 from laminar.runtime.opening import define
 from laminar.runtime.operators import snapshots
 from laminar.runtime.overlap import Overlap
+from laminar.runtime.ports import remove_ports
 from laminar.runtime.publishing import Publisher
 from laminar.runtime.python_nodes import OBJECT
 from laminar.runtime.report import EpochReport
@@ -111,6 +112,7 @@ class Engine:
         if read_only:
             self.show(as_stored(self, self.manifest))
         else:
+            remove_ports(root)
             self.pending.keep_only(self.tables())
             self.finish_restore()
 
@@ -346,3 +348,5 @@ class Engine:
                 close(source)
             self.publisher.close()
             self.wal.close()
+            if not self.read_only:
+                remove_ports(self.root)

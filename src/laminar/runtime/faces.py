@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from laminar.delta.change import State, Version, bag, consolidate, quote, table
@@ -22,6 +23,7 @@ from laminar.model.trace import WEIGHT, Segment
 from laminar.plan.nodes import Horizon, Project
 from laminar.runtime.moments import Moment
 from laminar.runtime.operators import signed_rows
+from laminar.runtime.ports import Ports
 from laminar.runtime.relations import Relations, partial_trace
 from laminar.runtime.watermarks import Turn
 from laminar.store import SegmentStore
@@ -29,8 +31,27 @@ from laminar.store import SegmentStore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FACE = re.compile(r"\b\w+__(?:before|after|delta)\b")
+_WORD = re.compile(r"\b\w+__\w+\b")
 """How faces are called in statements, see `delta.change.table`."""
+
+
+@dataclass(slots=True)
+class _Names:
+    """What a statement has to be told about the names it uses."""
+
+    ports: Ports | None = None
+    """Where stored rows are read from; None for views of the session."""
+    defined: dict[str, str] = field(default_factory=dict)
+    """Face -> what stands for it, in an order in which each names only those before."""
+    is_of_now: bool = False
+    """Whether a name belongs to this epoch alone, so that the statement cannot be kept."""
+
+    def statement(self, sql: str) -> str:
+        """Return a statement that says itself what its names mean."""
+        if not self.defined:
+            return sql
+        listed = ",\n".join(f"{face} AS ({text})" for face, text in self.defined.items())
+        return f"WITH {listed}\n{sql}"
 
 
 class States(Mapping[str, State]):
@@ -64,6 +85,7 @@ class Faces:
         first: relations that are filled for the first time.
         careful: rows that are taken back within a face are left out of it, at a cost.
         turn: the epoch's time.
+        ports: what statements that run at once read segments through; without, none is kept.
     """
 
     def __init__(
@@ -76,6 +98,7 @@ class Faces:
         *,
         careful: bool = False,
         turn: Turn | None = None,
+        ports: Ports | None = None,
     ) -> None:
         self.turn = turn or Turn()
         self.relations = relations
@@ -85,7 +108,13 @@ class Faces:
         self.states = States(self)
         self.session = session
         self._store = store
+        self._ports = None if careful else ports
+        if self._ports is not None:
+            self._ports.serve(relations)
         self._bound: set[str] = set()
+        self._cuts: dict[str, tuple[str, tuple[Segment, ...]]] = {}  # name -> schema, segments
+        self._views: dict[str, str] = {}  # face -> the view of its port
+        self._loose: set[str] = set()  # names of frames that only this epoch has
         self._shared: dict[str, DataFrame] = {}
         self._lock = threading.RLock()
 
@@ -122,47 +151,80 @@ class Faces:
 
     def run(self, sql: str, names: tuple[str, ...]) -> DataFrame:
         """Analyse a statement over faces of the named relations."""
-        inlined: dict[str, str] = {}
-        with self._lock:
-            self._provide(sql, names, inlined)
-        # Outside the lock: analysing takes longer than binding, and nodes run side by side.
-        return self.session.sql(_with(inlined, sql))
+        return self._analysed(sql, names, _Names())
 
-    def _provide(self, sql: str, names: tuple[str, ...], inlined: dict[str, str]) -> None:
+    def compute(self, sql: str, names: tuple[str, ...]) -> DataFrame:
+        """Return the frame of a statement that runs now: it may have been analysed before."""
+        if self._ports is None or not self._ports.are_possible:
+            return self.run(sql, names)
+        return self._analysed(sql, names, _Names(self._ports))
+
+    def _analysed(self, sql: str, names: tuple[str, ...], known: _Names) -> DataFrame:
+        with self._lock:
+            self._provide(sql, names, known)
+        # Outside the lock: analysing takes longer than binding, and nodes run side by side.
+        text = known.statement(sql)
+        if known.ports is None or known.is_of_now:
+            return self.session.sql(text)
+        return known.ports.statement(text)
+
+    def _provide(self, sql: str, names: tuple[str, ...], known: _Names) -> None:
         """Make every face that a statement names known to it.
 
         Stored rows are bound as a view of the session. What is only a definition goes into the
         statement itself: analysing it apart would cost as much again.
         """
-        used = set(_FACE.findall(sql))
+        used = set(_WORD.findall(sql))
         for name in names:
             for version in Version:
                 face = table(name, version)
-                if face in used and face not in inlined and face not in self._bound:
-                    self._provide_face(name, version, face, inlined)
+                if face in used and face not in known.defined:
+                    self._provide_face(name, version, face, known)
                 partial = table(partial_trace(name), version)
                 if partial in used:
-                    self._bind(partial, partial_trace(name), version)
+                    self._bind_stored(partial, partial_trace(name), version, known)
+        for face in used & self._cuts.keys():
+            self._bind_cut(face, *self._cuts[face], known)
+        known.is_of_now |= not used.isdisjoint(self._loose)
 
-    def _provide_face(
-        self, name: str, version: Version, face: str, inlined: dict[str, str]
-    ) -> None:
+    def _provide_face(self, name: str, version: Version, face: str, known: _Names) -> None:
         if face in self._shared:
-            self._shared[face].createOrReplaceTempView(face)
-            self._bound.add(face)
+            if face not in self._loose:
+                self.bind(face, self._shared[face])
             return
         definition = self._definition(name, version)
         if definition is None:
-            self._bind(face, name, version)
+            self._bind_stored(face, name, version, known)
             return
         sql, reads = definition
-        self._provide(sql, reads, inlined)
-        inlined[face] = sql
+        self._provide(sql, reads, known)
+        known.defined[face] = sql
 
-    def _bind(self, face: str, trace: str, version: Version) -> None:
-        if face not in self._bound:
-            self._stored(trace, version).createOrReplaceTempView(face)
-            self._bound.add(face)
+    def _bind_stored(self, face: str, trace: str, version: Version, known: _Names) -> None:
+        if known.ports is None:
+            if face not in self._bound:
+                self._stored(trace, version).createOrReplaceTempView(face)
+                self._bound.add(face)
+            return
+        moment = self.moments[trace]
+        self._bind_cut(face, moment.schema, moment.segments(version), known)
+
+    def _bind_cut(
+        self, face: str, schema: str, segments: tuple[Segment, ...], known: _Names
+    ) -> None:
+        if known.ports is None:
+            self._store.frame(schema, segments).createOrReplaceTempView(face)
+            return
+        if face not in self._views:
+            # Once an epoch: a statement that reads the port may be running already.
+            self._views[face] = known.ports.view(face, schema, segments)
+        known.defined.setdefault(face, f"SELECT * FROM {self._views[face]}")
+
+    def bind(self, name: str, frame: DataFrame) -> str:
+        """Give a frame of this epoch a name for statements; return the name."""
+        frame.createOrReplaceTempView(name)
+        self._loose.add(name)
+        return name
 
     def _definition(self, name: str, version: Version) -> tuple[str, tuple[str, ...]] | None:
         """Return the text that stands for a face, and what it reads; None for stored rows."""
@@ -278,12 +340,16 @@ class Faces:
             return None
         return min((each.spans[column][0] for each in delta), default=END_OF_TIME)
 
-    def bind_segments(self, trace: str, segments: tuple[Segment, ...], what: str = "some") -> str:
-        """Bind some segments of a trace; return the name."""
-        face = table(trace, what)
+    def bind_segments(
+        self, trace: str, segments: tuple[Segment, ...], reader: str, what: str = "some"
+    ) -> str:
+        """Let one reader know some segments of a trace; return the name.
+
+        Others may want others of the same trace, at the same time.
+        """
+        face = table(trace, f"{what}_{zlib.crc32(reader.encode()):08x}")
         with self._lock:
-            frame = self._store.frame(self.moments[trace].schema, segments)
-            frame.createOrReplaceTempView(face)
+            self._cuts[face] = self.moments[trace].schema, segments
         return face
 
     def share(self, name: str) -> None:
@@ -301,13 +367,6 @@ def nothing(relation: Mapped) -> str:
     """Return a query with the relation's columns and no rows."""
     row = f"SELECT CAST(NULL AS STRUCT<{relation.shape.ddl}>) AS r"
     return f"SELECT r.*, 1L AS {WEIGHT} FROM ({row}) WHERE false"
-
-
-def _with(definitions: Mapping[str, str], sql: str) -> str:
-    if not definitions:
-        return sql
-    listed = ",\n".join(f"{face} AS ({text})" for face, text in definitions.items())
-    return f"WITH {listed}\n{sql}"
 
 
 def with_names(relation: Mapped) -> Project:

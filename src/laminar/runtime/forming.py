@@ -156,8 +156,6 @@ class Forming:
         if before is None:
             span = Range(self._definition.name, batch.start, batch.end)
             self._prepared = Prepared(span, taken, (batch,))
-            if taken.segment is not None:
-                self._ingest.prepare(self._definition, taken.segment, self.number)
         else:
             span = replace(before.range, end=batch.end)
             self._prepared = Prepared(span, before.taken.joined(taken), (*before.batches, batch))

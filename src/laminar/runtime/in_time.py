@@ -49,16 +49,16 @@ class InTime:
         after = max(turn.now_ms * 1000, before or 0)  # a clock that is set back stands still
         moment = self._faces.moments[source]
         some = that_age(relation, moment.before, before, after)
-        face = self._faces.bind_segments(source, some) if some else None
+        face = self._faces.bind_segments(source, some, name) if some else None
         if face is not None and before is not None and rows_of(some) > turn.aging_rows:
             sql = next_limits(relation, before, after, face, turn.aging_rows)
-            reached = self._faces.session.sql(sql).collect()
+            reached = self._faces.compute(sql, ()).collect()
             after = reached[0][0] if reached else after
         self.aged_to[name] = after
         sql_or_none = aged(relation, before, after, face, changed=bool(moment.delta))
         if sql_or_none is None:
             return 0
-        return self._append(name, self._faces.run(sql_or_none, (source,)), relation)
+        return self._append(name, self._faces.compute(sql_or_none, (source,)), relation)
 
     def _emit(self, relation: Emitted) -> int:
         name, path = relation.shape.name, relation.horizon.path
@@ -74,7 +74,7 @@ class InTime:
             found = Thresholds(low, low)
             if not corrects:
                 return 0
-        after = self._faces.bind_segments(trace, closing)
+        after = self._faces.bind_segments(trace, closing, name)
         source = self._faces.relations.by_name[relation.reads[0]]
         if isinstance(source, Merged):
             before = table(trace, Version.BEFORE) if moment.before else None
@@ -88,7 +88,7 @@ class InTime:
             )
         else:
             sql = emit_stored(relation, found, after, corrects=corrects)
-        return self._append(name, self._faces.run(sql, (*relation.reads, name)), relation)
+        return self._append(name, self._faces.compute(sql, (*relation.reads, name)), relation)
 
     def _turn(self, relation: Periodic) -> int:
         """Collect the changes of what is shown; show them, added up, when the time has come."""
@@ -108,11 +108,11 @@ class InTime:
         self.shown.add(name)
         if not moment.before and not moment.delta:
             return 0
-        face = self._faces.bind_segments(waiting, (*moment.before, *moment.delta))
+        face = self._faces.bind_segments(waiting, (*moment.before, *moment.delta), name)
         names = relation.shape.columns
         self.emptied.add(waiting)
         sql = consolidate(f"SELECT {columns(names)}, {WEIGHT} FROM {face}", names)
-        return self._append(name, self._faces.session.sql(sql), relation)
+        return self._append(name, self._faces.compute(sql, ()), relation)
 
 
 def rows_of(segments: tuple[Segment, ...]) -> int:

@@ -118,10 +118,6 @@ class Ingest:
         """Return the wall clock, in milliseconds."""
         return self._settings.clock()
 
-    def prepare(self, definition: TableDefinition, segment: Segment, epoch: int) -> None:
-        """Let the epoch's store get ready to read what was just written."""
-        self._room(epoch).store.prepare(definition.shape.numbered, segment)
-
     def load(
         self, taken: Range, definition: TableDefinition, number: int, now_ms: int
     ) -> pa.Table | Taken:

@@ -66,7 +66,7 @@ class LateRows:
         pairs = zip(late.columns, late.shape.columns, strict=True)
         items = ", ".join(f"{column} AS {quote(name)}" for column, name in pairs)
         rows = f"SELECT {items}, {WEIGHT} FROM ({sql}) WHERE {WEIGHT} > 0"
-        return self._faces.run(rows, (*late.reads, *self._sessions(late)))
+        return self._faces.compute(rows, (*late.reads, *self._sessions(late)))
 
     def count(self, view: str, late: Late, limit: int) -> None:
         """Count what was late for a view, and keep some of it."""
@@ -82,12 +82,12 @@ class LateRows:
             f"TO_JSON(STRUCT({items})) AS `row`, {WEIGHT} FROM ({sql})"
         )
         names = (*late.reads, *self._sessions(late))
-        found = self._faces.run(f"{listed} LIMIT {limit + 1}", names).toArrow()
+        found = self._faces.compute(f"{listed} LIMIT {limit + 1}", names).toArrow()
         if found.num_rows == 0:
             return
         count = sum(abs(weight) for weight in found.column(WEIGHT).to_pylist())
         if found.num_rows > limit:
-            total = self._faces.run(f"SELECT SUM(ABS({WEIGHT})) AS n FROM ({sql})", names)
+            total = self._faces.compute(f"SELECT SUM(ABS({WEIGHT})) AS n FROM ({sql})", names)
             count = int(total.collect()[0][0])
         self.batches.append(LateBatch(view, count, found.slice(0, limit).cast(ARROW)))
 

@@ -110,8 +110,7 @@ class Maintainer:
         # The statement asks for the touched moments several times, and finding them is work.
         found = self._faces.run(moments(node, *given), relation.reads).persist()
         try:
-            face = table(name, "moments")
-            found.createOrReplaceTempView(face)
+            face = self._faces.bind(table(name, "moments"), found)
             sql = regroup(relation, given, existed=existed, touched=face)
             return self._store_rows(name, sql, relation)
         finally:
@@ -183,7 +182,7 @@ class Maintainer:
             )
         block = block_of(with_names(relation))
         assert block is not None
-        frame = self._faces.run(block.select_from(f"({rows})"), (name,))
+        frame = self._faces.compute(block.select_from(f"({rows})"), (name,))
         frame.write.format("noop").mode("overwrite").save()
 
     def _accumulate(self, relation: Merged, found: Change, before: str | None) -> None:
@@ -200,7 +199,7 @@ class Maintainer:
             sql = reset(relation, found, before)
         else:
             sql = accumulate(relation, found)
-        self.append(partial, self._faces.run(sql, (*relation.reads, name)), relation)
+        self.append(partial, self._faces.compute(sql, (*relation.reads, name)), relation)
 
     def _sessioned(self, relation: Sessioned) -> int:
         found = self._change(relation.node.input)
@@ -224,7 +223,7 @@ class Maintainer:
     def _store_rows(
         self, name: str, sql: str, relation: Maintained, extra: tuple[str, ...] = ()
     ) -> int:
-        frame = self._faces.run(sql, (*relation.reads, name, *extra))
+        frame = self._faces.compute(sql, (*relation.reads, name, *extra))
         return self.append(name, frame, relation)
 
     def append(self, trace: str, frame: DataFrame, relation: Maintained) -> int:

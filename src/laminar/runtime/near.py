@@ -8,7 +8,6 @@ left out: they hold no partner. So the work follows the change, however long the
 from __future__ import annotations
 
 import re
-import zlib
 from typing import TYPE_CHECKING
 
 from laminar.delta.change import Version, table
@@ -72,10 +71,6 @@ def _delta_span(faces: Faces, relation: str, column: str) -> Span | None:
     return united(moment.delta).get(column)
 
 
-def _slug(name: str) -> str:
-    return f"{zlib.crc32(name.encode()):08x}"
-
-
 def _cut(
     faces: Faces,
     sql: str,
@@ -92,7 +87,7 @@ def _cut(
         segments = moment.segments(version)
         kept = tuple(each for each in segments if _meets(each, column, limits))
         if len(kept) < len(segments) and re.search(rf"\b{face}\b", sql):
-            bound = faces.bind_segments(relation, kept, f"{version}_near_{_slug(reader)}")
+            bound = faces.bind_segments(relation, kept, reader, f"{version}_near")
             sql = re.sub(rf"\b{face}\b", bound, sql)
     return sql
 

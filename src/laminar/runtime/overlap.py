@@ -154,7 +154,14 @@ class Overlap:
         engine.epochs.suit(begun, sum(each.rows for m in moments.values() for each in m.before))
         room = engine.rooms.of(begun.epoch)
         relations = engine.catalog.relations
-        faces = Faces(room.session, room.store, relations, dict(moments), turn=begun.turn)
+        faces = Faces(
+            room.session,
+            room.store,
+            relations,
+            dict(moments),
+            turn=begun.turn,
+            ports=room.ports,
+        )
         maintainer = Maintainer(faces, room.store, begun.epoch, engine.full.run)
         kept, sizes = engine.limits.late_rows_kept, engine.epochs.sizes
         task = EpochTask(engine.catalog, faces, maintainer, frozenset(), sizes, kept)

@@ -233,6 +233,7 @@ class _Trial:
             moments,
             careful=careful,
             turn=self._turn,
+            ports=self._room.ports,
         )
         maintainer = Maintainer(self.faces, self._room.store, self.stop, engine.full.run)
         held = frozenset(engine.catalog.programs) - frozenset(views)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from laminar.runtime.ports import Ports
 from laminar.runtime.spark import own_session, partitions
 from laminar.store import SegmentStore
 
@@ -15,19 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A session, and the store that reads and writes segments in it.
+    """A session, the store that reads and writes segments in it, and what epochs read it through.
 
     Faces are bound to names of a session, so two epochs that overlap need one each.
     """
 
     session: SparkSession
     store: SegmentStore
+    ports: Ports
 
     @classmethod
     def beside(cls, root: Path, spark: SparkSession) -> Room:
         """Return a room of a new session beside the user's."""
         session = own_session(spark, partitions())
-        return cls(session, SegmentStore(root, session))
+        store = SegmentStore(root, session)
+        return cls(session, store, Ports(session, store))
 
 
 class Rooms:

@@ -62,7 +62,7 @@ class SharedPass:
         source = common_input(first)
         assert source is not None
         sql = self._plan.sql(change(source, self._faces.states))
-        found = collect(self._faces.run(sql, first.reads))
+        found = collect(self._faces.compute(sql, first.reads))
         assert found is not None
         return found
 

@@ -47,15 +47,20 @@ def carried(kind: t.DataType) -> bool:
 
 def collect(df: DataFrame) -> pa.Table | None:
     """Run a frame and return its rows; None, before anything ran, if Arrow cannot carry them."""
-    if not carried(df.schema):
-        return None
-    # A NULL struct whose fields may not be NULL, as an outer join makes, breaks toArrow.
+    return relaxed(df).toArrow() if carried(df.schema) else None
+
+
+def relaxed(df: DataFrame) -> DataFrame:
+    """Return a frame that toArrow can carry.
+
+    A NULL struct whose fields may not be NULL, as an outer join makes, breaks it.
+    """
     casts = {
-        field.name: df[_quoted(field.name)].cast(relaxed)
+        field.name: df[_quoted(field.name)].cast(kind)
         for field in df.schema.fields
-        if (relaxed := nullable(field.dataType)) != field.dataType
+        if (kind := nullable(field.dataType)) != field.dataType
     }
-    return (df.withColumns(casts) if casts else df).toArrow()
+    return df.withColumns(casts) if casts else df
 
 
 def nullable(kind: t.DataType) -> t.DataType:

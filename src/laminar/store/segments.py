@@ -29,8 +29,6 @@ COLLECT_LIMIT = 500_000
 ONE_TASK = 200_000
 """Up to so many rows are read by one task: more of them would cost more than they save."""
 
-_PREPARED = 32  # frames that may wait to be asked for
-
 _GLOB = re.compile(r"([\\\[\]{}*?])")
 _DISK = re.compile(
     r"no space left on device|disk quota exceeded|permission denied|read-only file system"
@@ -53,7 +51,6 @@ class SegmentStore:
         self._readers: dict[str, DataFrameReader] = {}
         self._empties: dict[str, DataFrame] = {}
         self._arrows: dict[str, pa.Schema | None] = {}
-        self._ready: dict[tuple[str, str], DataFrame] = {}
 
     def materialise(
         self,
@@ -123,9 +120,6 @@ class SegmentStore:
         names = [file for segment in segments for file in segment.files]
         if not names:
             return self._empty(schema)
-        ready = self._ready.pop((schema, names[0]), None) if len(names) == 1 else None
-        if ready is not None:
-            return ready
         try:
             frame = self._reader(schema).parquet(*(_escaped(self.root / name) for name in names))
         except Exception:
@@ -136,12 +130,9 @@ class SegmentStore:
         # One partition is what every operator asks of its input: nothing is shuffled.
         return frame.coalesce(1)
 
-    def prepare(self, schema: str, segment: Segment) -> None:
-        """Make the frame of a segment that will be asked for soon; called beside other work."""
-        if len(segment.files) == 1:
-            while len(self._ready) >= _PREPARED:
-                self._ready.pop(next(iter(self._ready)), None)
-            self._ready[schema, segment.files[0]] = self.frame(schema, [segment])
+    def folder_frame(self, schema: str, folder: Path) -> DataFrame:
+        """Return the rows of all files that a folder shows; which they are is looked up now."""
+        return self._reader(schema).parquet(_escaped(folder))
 
     def struct(self, schema: str) -> StructType:
         """Return DDL text as Spark's own schema, parsed once."""

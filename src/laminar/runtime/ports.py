@@ -1,0 +1,195 @@
+"""Statements that are analysed once and run in every epoch.
+
+Of a small epoch's time, most went into finding out what its statements mean: reading their text,
+looking up names, making frames of files and views of frames. All of that is the same as the epoch
+before, but for the files that a face stands on. So a face is read through a port: a folder of
+links, which each epoch points at the segments of its own. A statement over ports keeps its meaning,
+and only Spark's list of the folder's files is made anew.
+
+Law: a frame of `statement` runs before any of its ports is pointed elsewhere. So whoever computes
+asks for it in the epoch that it computes in; frames that others may keep are made without ports.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from laminar.errors.store import SegmentMissing
+from laminar.model.trace import Segment
+from laminar.store import SegmentStore, files
+from laminar.store.collect import relaxed
+from laminar.store.segments import ONE_TASK
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOG = logging.getLogger("laminar.epochs")
+
+PORTS = "ports"
+"""Their folder under the store's root; what is in it means nothing to the next process."""
+
+_KEPT = 256
+"""Statements that are remembered; those that name a moment come only once."""
+
+
+@dataclass(slots=True)
+class _Port:
+    """A folder of links, and the views over it."""
+
+    folder: Path
+    plan: Any
+    """Spark's relation over the folder, shared by all statements that read it."""
+    view: str
+    """All partitions."""
+    view_of_one: str
+    """The same rows in one partition."""
+    linked: set[str] = field(default_factory=set)
+
+    def point(self, root: Path, names: Sequence[str]) -> None:
+        """Let the folder show these files and no others."""
+        for name in names:
+            # Each time, because Spark takes a link that leads nowhere for a file that is not there.
+            if not (root / name).exists():
+                raise SegmentMissing(str(root / name))
+        wanted = set(names)
+        if wanted == self.linked:
+            return
+        files.failpoint("port.before_links")
+        with files.unwritable(self.folder):
+            for name in self.linked - wanted:
+                self._link(name).unlink(missing_ok=True)
+                self.linked.discard(name)
+            for name in wanted - self.linked:
+                self._link(name).symlink_to(root / name)
+                self.linked.add(name)
+        files.failpoint("port.after_links")
+        self.plan.refresh()
+
+    def _link(self, name: str) -> Path:
+        return self.folder / Path(name).name
+
+
+class Ports:
+    """The ports of one session, and the statements over them.
+
+    Args:
+        session: where statements are analysed.
+        store: knows how segments are read.
+    """
+
+    def __init__(self, session: SparkSession, store: SegmentStore) -> None:
+        self._session = session
+        self._store = store
+        self._folder = store.root / PORTS / uuid.uuid4().hex[:12]
+        self._ports: dict[tuple[str, str], _Port] = {}
+        self._empties: dict[tuple[str, str], str] = {}
+        self._statements: OrderedDict[str, DataFrame] = OrderedDict()
+        self._graph: object = None
+        self._are_possible: bool | None = None
+        self._made = 0
+        self._lock = threading.Lock()
+
+    @property
+    def are_possible(self) -> bool:
+        """Whether there can be links where the segments are; without them, there are no ports."""
+        with self._lock:
+            if self._are_possible is None:
+                self._are_possible = self._try_links()
+            return self._are_possible
+
+    def serve(self, graph: object) -> None:
+        """Forget everything if the definitions are not those of the last epoch."""
+        with self._lock:
+            if self._graph is not graph:
+                self._forget()
+                self._graph = graph
+
+    def view(self, face: str, schema: str, segments: Sequence[Segment]) -> str:
+        """Point the port of a face at segments; return the name under which it can be read.
+
+        Raises:
+            SegmentMissing: a file is gone.
+        """
+        names = [file for segment in segments for file in segment.files]
+        with self._lock:
+            if not names:
+                return self._empty(face, schema)
+            port = self._ports.get((face, schema))
+            if port is None:
+                port = self._ports[face, schema] = self._open(face, schema)
+            port.point(self._store.root, names)
+        rows = sum(segment.rows for segment in segments)
+        return port.view if rows > ONE_TASK else port.view_of_one
+
+    def statement(self, sql: str) -> DataFrame:
+        """Return the frame of a statement that names nothing but ports, analysed before or now."""
+        with self._lock:
+            found = self._statements.get(sql)
+            if found is not None:
+                self._statements.move_to_end(sql)
+        if found is None:
+            # Without the lock: nodes run side by side, and analysing is what takes time.
+            found = relaxed(self._session.sql(sql))
+            with self._lock:
+                self._statements[sql] = found
+                if len(self._statements) > _KEPT:
+                    self._statements.popitem(last=False)
+        # A frame plans once and keeps that, with the files it found; another name plans again.
+        return found.alias("__now")
+
+    def _try_links(self) -> bool:
+        trial = self._folder / "trial"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            trial.symlink_to(self._store.root)
+            files.remove_quietly(trial, point="port")
+        except OSError as error:
+            _LOG.info("every epoch analyses its statements anew, for want of links: %s", error)
+            return False
+        return True
+
+    def _open(self, face: str, schema: str) -> _Port:
+        folder = self._folder / str(self._made)
+        with files.unwritable(folder):
+            folder.mkdir(parents=True)
+        frame = self._store.folder_frame(schema, folder)
+        names = self._next_name(face), self._next_name(face)
+        frame.createOrReplaceTempView(names[0])
+        frame.coalesce(1).createOrReplaceTempView(names[1])
+        plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+        return _Port(folder, plan, *names)
+
+    def _empty(self, face: str, schema: str) -> str:
+        found = self._empties.get((face, schema))
+        if found is None:
+            found = self._empties[face, schema] = self._next_name(face)
+            self._store.frame(schema, ()).createOrReplaceTempView(found)
+        return found
+
+    def _next_name(self, face: str) -> str:
+        self._made += 1
+        return f"{face}__port_{self._made}"
+
+    def _forget(self) -> None:
+        for port in self._ports.values():
+            self._session.catalog.dropTempView(port.view)
+            self._session.catalog.dropTempView(port.view_of_one)
+        for name in self._empties.values():
+            self._session.catalog.dropTempView(name)
+        self._ports.clear()
+        self._empties.clear()
+        self._statements.clear()
+        files.remove_tree(self._folder, point="port")
+
+
+def remove_ports(root: Path) -> None:
+    """Remove all links: at the end, and at the beginning what a killed process has left."""
+    if (root / PORTS).exists():
+        files.remove_tree(root / PORTS, point="port")
