@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 import laminar
+from laminar.delta.program import Shape
 from laminar.errors import SegmentMissing
 from laminar.model.trace import Segment
 from laminar.runtime import ports as module
 from laminar.runtime.ports import PORTS, Ports
+from laminar.runtime.relations import Base, Relations
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -110,6 +112,78 @@ def test_a_file_that_is_gone_is_an_error_and_never_left_out(
     assert values(ports.statement(f"SELECT a FROM {view}")) == [1]
 
 
+class FailsOnce:
+    """Spark's relation, whose folder cannot be listed the first time."""
+
+    def __init__(self, plan: Any) -> None:
+        self._plan = plan
+        self._failed = False
+
+    def refresh(self) -> None:
+        if not self._failed:
+            self._failed = True
+            raise OSError("too many open files")
+        self._plan.refresh()
+
+    def relation(self) -> Any:
+        return self._plan.relation()
+
+
+def test_a_port_that_could_not_be_pointed_is_pointed_again(
+    store: SegmentStore, ports: Ports
+) -> None:
+    first, second = segment(store, 1), segment(store, 2)
+    view = ports.view("r__before", SCHEMA, [first])
+    (port,) = ports._ports.values()
+    port.plan = FailsOnce(port.plan)
+    with pytest.raises(OSError, match="too many"):
+        ports.view("r__before", SCHEMA, [first, second])
+    ports.view("r__before", SCHEMA, [first, second])
+    assert values(ports.statement(f"SELECT a FROM {view}")) == [1, 2]
+
+
+def test_a_link_that_is_lost_is_made_again(store: SegmentStore, ports: Ports) -> None:
+    shown = [segment(store, 1), segment(store, 2)]
+    view = ports.view("r__before", SCHEMA, shown)
+    (port,) = ports._ports.values()
+    next(port.folder.iterdir()).unlink()
+    ports.view("r__before", SCHEMA, [*shown, segment(store, 3)])
+    assert values(ports.statement(f"SELECT a FROM {view}")) == [1, 2, 3]
+
+
+def test_what_spark_does_not_list_is_an_error(
+    store: SegmentStore, ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports.view("r__before", SCHEMA, [segment(store, 1)])
+    (port,) = ports._ports.values()
+    monkeypatch.setattr(Path, "symlink_to", lambda *_: None)
+    with pytest.raises(SegmentMissing, match=port.folder.name):
+        ports.view("r__before", SCHEMA, [segment(store, 2)])
+
+
+def test_a_port_that_could_not_be_opened_is_opened_later(
+    store: SegmentStore, ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise OSError("too many open files")
+
+    shown = [segment(store, 1)]
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "folder_frame", fail)
+        with pytest.raises(OSError, match="too many"):
+            ports.view("r__before", SCHEMA, shown)
+    view = ports.view("r__before", SCHEMA, shown)
+    assert values(ports.statement(f"SELECT a FROM {view}")) == [1]
+
+
+def test_a_caller_may_read_parquet_in_another_way(spark: SparkSession) -> None:
+    own = spark.newSession()
+    own.conf.set("spark.sql.sources.useV1SourceList", "csv")
+    with laminar.connect(spark=own) as db:
+        session = db.engine.rooms.first.session
+        assert "parquet" in str(session.conf.get("spark.sql.sources.useV1SourceList"))
+
+
 def test_other_columns_are_another_port(store: SegmentStore, ports: Ports) -> None:
     shown = [segment(store, 1)]
     one = ports.view("r__delta", SCHEMA, shown)
@@ -121,7 +195,7 @@ def test_new_definitions_begin_with_nothing(
     store: SegmentStore, ports: Ports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = analysed(ports, monkeypatch)
-    old, new = object(), object()
+    old, new = (Relations({"r": Base(Shape("r", ("a",), ("INT",)))}) for _ in range(2))
     for graph in (old, old, new):
         ports.serve(graph)
         view = ports.view("r__delta", SCHEMA, [segment(store, 1)])
@@ -133,7 +207,7 @@ def test_new_definitions_begin_with_nothing(
 def test_the_statements_asked_for_last_are_remembered(
     ports: Ports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_KEPT", 2)
+    ports._most = 2
     texts = analysed(ports, monkeypatch)
     for number in (1, 2, 1, 3, 1):
         ports.statement(f"SELECT {number} AS a")

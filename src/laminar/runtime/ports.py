@@ -17,12 +17,13 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laminar.errors.store import SegmentMissing
 from laminar.model.trace import Segment
+from laminar.runtime.relations import Relations
 from laminar.store import SegmentStore, files
 from laminar.store.collect import relaxed
 from laminar.store.segments import ONE_TASK
@@ -35,8 +36,9 @@ _LOG = logging.getLogger("laminar.epochs")
 PORTS = "ports"
 """Their folder under the store's root; what is in it means nothing to the next process."""
 
-_KEPT = 256
-"""Statements that are remembered; those that name a moment come only once."""
+_KEPT = 8
+"""Statements that are remembered for each relation: by what is known of its inputs, and which of
+them changed, a relation has several. Those that name a moment come only once."""
 
 
 @dataclass(slots=True)
@@ -50,7 +52,8 @@ class _Port:
     """All partitions."""
     view_of_one: str
     """The same rows in one partition."""
-    linked: set[str] = field(default_factory=set)
+    shown: frozenset[str] | None = None
+    """The files that Spark has on its list; None while that is not sure."""
 
     def point(self, root: Path, names: Sequence[str]) -> None:
         """Let the folder show these files and no others."""
@@ -58,22 +61,22 @@ class _Port:
             # Each time, because Spark takes a link that leads nowhere for a file that is not there.
             if not (root / name).exists():
                 raise SegmentMissing(str(root / name))
-        wanted = set(names)
-        if wanted == self.linked:
+        wanted = {Path(name).name: root / name for name in names}
+        if wanted.keys() == self.shown:
             return
+        self.shown = None
         files.failpoint("port.before_links")
         with files.unwritable(self.folder):
-            for name in self.linked - wanted:
-                self._link(name).unlink(missing_ok=True)
-                self.linked.discard(name)
-            for name in wanted - self.linked:
-                self._link(name).symlink_to(root / name)
-                self.linked.add(name)
+            there = {each.name for each in self.folder.iterdir()}
+            for name in there - wanted.keys():
+                (self.folder / name).unlink()
+            for name in wanted.keys() - there:
+                (self.folder / name).symlink_to(wanted[name])
         files.failpoint("port.after_links")
         self.plan.refresh()
-
-    def _link(self, name: str) -> Path:
-        return self.folder / Path(name).name
+        if len(self.plan.relation().location().inputFiles()) != len(names):
+            raise SegmentMissing(str(self.folder))
+        self.shown = frozenset(wanted)
 
 
 class Ports:
@@ -91,9 +94,10 @@ class Ports:
         self._ports: dict[tuple[str, str], _Port] = {}
         self._empties: dict[tuple[str, str], str] = {}
         self._statements: OrderedDict[str, DataFrame] = OrderedDict()
-        self._graph: object = None
+        self._relations: Relations | None = None
         self._are_possible: bool | None = None
         self._made = 0
+        self._most = _KEPT
         self._lock = threading.Lock()
 
     @property
@@ -104,12 +108,13 @@ class Ports:
                 self._are_possible = self._try_links()
             return self._are_possible
 
-    def serve(self, graph: object) -> None:
+    def serve(self, relations: Relations) -> None:
         """Forget everything if the definitions are not those of the last epoch."""
         with self._lock:
-            if self._graph is not graph:
+            if self._relations is not relations:
                 self._forget()
-                self._graph = graph
+                self._relations = relations
+                self._most = _KEPT * len(relations.by_name)
 
     def view(self, face: str, schema: str, segments: Sequence[Segment]) -> str:
         """Point the port of a face at segments; return the name under which it can be read.
@@ -139,7 +144,7 @@ class Ports:
             found = relaxed(self._session.sql(sql))
             with self._lock:
                 self._statements[sql] = found
-                if len(self._statements) > _KEPT:
+                if len(self._statements) > self._most:
                     self._statements.popitem(last=False)
         # A frame plans once and keeps that, with the files it found; another name plans again.
         return found.alias("__now")
@@ -156,11 +161,11 @@ class Ports:
         return True
 
     def _open(self, face: str, schema: str) -> _Port:
+        names = self._next_name(face), self._next_name(face)
         folder = self._folder / str(self._made)
         with files.unwritable(folder):
             folder.mkdir(parents=True)
         frame = self._store.folder_frame(schema, folder)
-        names = self._next_name(face), self._next_name(face)
         frame.createOrReplaceTempView(names[0])
         frame.coalesce(1).createOrReplaceTempView(names[1])
         plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
