@@ -48,12 +48,7 @@ def write_atomic(path: Path, data: bytes, *, point: str = "file") -> None:
         make_dir(path.parent)
         # Not `finally`: a crash leaves the temporary file too, so a scripted one must as well.
         try:
-            failpoint(f"{point}.before_write")
-            with temp.open("xb") as file:
-                file.write(data)
-                file.flush()
-                failpoint(f"{point}.after_write")
-                os.fsync(file.fileno())
+            _fill(temp, data, point)
             failpoint(f"{point}.before_rename")
             created = _place(temp, path)
             failpoint(f"{point}.after_rename")
@@ -77,17 +72,21 @@ def replace_atomic(path: Path, data: bytes, *, point: str = "file") -> None:
     temp = path.with_name(f".{path.name}{TEMP_SUFFIX}")
     with unwritable(path):
         make_dir(path.parent)
-        failpoint(f"{point}.before_write")
-        with temp.open("wb") as file:
-            file.write(data)
-            file.flush()
-            failpoint(f"{point}.after_write")
-            os.fsync(file.fileno())
+        _fill(temp, data, point)
         failpoint(f"{point}.before_rename")
         temp.replace(path)
         failpoint(f"{point}.after_rename")
         sync_dir(path.parent)
         failpoint(f"{point}.after_sync")
+
+
+def _fill(temp: Path, data: bytes, point: str) -> None:
+    failpoint(f"{point}.before_write")
+    with temp.open("wb") as file:
+        file.write(data)
+        file.flush()
+        failpoint(f"{point}.after_write")
+        os.fsync(file.fileno())
 
 
 class SummedFile:
