@@ -595,6 +595,7 @@ EMPTY = [
     L("full_of_fulls", "SELECT a.id, b.o FROM (SELECT t.id, u.k FROM t FULL JOIN u ON t.k = u.k) a FULL JOIN (SELECT s.tag AS o, u.k FROM s FULL JOIN u ON s.k = u.k) b ON a.k = b.k"),
     L("brackets_left", "SELECT t.id, u.w, s.tag FROM t LEFT JOIN (u JOIN s ON u.k = s.k) ON t.k = u.k"),
     L("brackets_full", "SELECT t.id, u.w, s.tag FROM (t LEFT JOIN u ON t.k = u.k) FULL JOIN (s) ON s.k = u.k AND s.k = t.x"),
+    L("brackets_values", "SELECT t.id, v.m FROM t LEFT JOIN ((VALUES (1, 2), (3, NULL)) AS v(m, n)) ON t.k = v.m"),
     L("brackets_names", "SELECT t.x, q.id FROM u LEFT JOIN (t JOIN (SELECT id, k AS w FROM t) q ON w = x) ON u.w = t.x"),
     L("anti_of_left", "SELECT q.id FROM (SELECT t.id, u.k FROM t LEFT JOIN u ON t.k = u.k) q LEFT ANTI JOIN s ON q.k = s.k"),
     L("distinct_filter", "SELECT k, COUNT(DISTINCT x) FILTER (WHERE b IS NULL) AS a, SUM(DISTINCT d) FILTER (WHERE x > 2) AS s, COUNT(DISTINCT g, b) FILTER (WHERE x < 7) AS c FROM t GROUP BY k", "G"),

@@ -29,6 +29,7 @@ STUMBLED = (
     "SELECT 1 AS one",
     "SELECT t.k FROM t LEFT JOIN (VALUES (1), (2)) AS v(k) ON t.k = v.k",
     "SELECT k FROM t WHERE k NOT IN (SELECT k + 1 FROM (SELECT k + 2 AS k FROM u))",
+    "SELECT v.k FROM ((VALUES (1), (NULL)) AS v(k)) LEFT SEMI JOIN t ON v.k = t.k",
     "SELECT t.k FROM t LEFT JOIN (SELECT k + 1 AS k FROM (SELECT k FROM u)) q ON t.k = q.k",
 )
 

@@ -89,6 +89,8 @@ def _relation(ctx: Context, item: exp.Expr, ctes: CommonTables) -> Lowered:
     if item.args.get("sample"):
         raise NoRule(Reason.TABLE_SAMPLE, text(item))
     if isinstance(item, exp.Table):
+        if isinstance(item.this, exp.Values):  # in brackets of their own
+            return values(ctx, item.this)
         if not isinstance(item.this, exp.Identifier):
             return _table_function(ctx, item)
         name = ".".join(part.name for part in item.parts).lower()
