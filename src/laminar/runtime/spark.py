@@ -46,6 +46,10 @@ _JIT = (
     "-XX:C1MaxInlineSize=18 -XX:C1MaxInlineLevel=4"
 )
 
+# What G1 does beside the work, so that pauses stay short, an epoch pays with a twelfth of its time,
+# and nobody here waits for an answer within milliseconds.
+_COLLECTOR = "-XX:+UseParallelGC"
+
 SMALL_CHANGE = 200_000
 """Up to so many changed rows, one shuffle partition is faster than several."""
 
@@ -134,7 +138,8 @@ def _configured(master: str, *, verbose: bool) -> SparkConf:
     from pyspark import SparkConf
 
     local = _LOCAL_SETTINGS if master.startswith("local") else {}
-    java = f"-Dlog4j2.configurationFile={_LOGGING} {_JIT} {_VERBOSE if verbose else ''}"
+    said = _VERBOSE if verbose else ""
+    java = f"-Dlog4j2.configurationFile={_LOGGING} {_JIT} {_COLLECTOR} {said}"
     conf = SparkConf().setMaster(master).setAppName("laminar")
     conf.set("spark.driver.extraJavaOptions", java.strip())
     return conf.setAll([*_EMBEDDED_SETTINGS.items(), *local.items()])
