@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SOME = ("wal.after_sync", "restore.after_commit")
-ONCE = {"wal.after_create"}
-"""What a database passes the first time only; `tests/store/test_wal.py` crashes there."""
+ONCE = {"wal.after_create", "port.before_remove", "port.after_remove"}
+"""What a database (`tests/store/test_wal.py` crashes there) or a process passes but once."""
 THOROUGH = int(os.environ.get("LAMINAR_KILLS", "0")) >= 10
 
 
@@ -76,7 +76,7 @@ def test_a_crash_at_any_point(
                 patch.setattr(files, "failpoint", crash_at(point))
                 with pytest.raises(Crash):
                     cycle(db, acks, count)
-        except Exception as error:
+        except (Exception, pytest.fail.Exception) as error:
             error.add_note(f"at {point}")
             raise
         finally:
