@@ -223,7 +223,8 @@ class Faces:
     def bind(self, name: str, frame: DataFrame) -> str:
         """Give a frame of this epoch a name for statements; return the name."""
         frame.createOrReplaceTempView(name)
-        self._loose.add(name)
+        with self._lock:
+            self._loose.add(name)
         return name
 
     def _definition(self, name: str, version: Version) -> tuple[str, tuple[str, ...]] | None:

@@ -156,7 +156,7 @@ class Ports:
             trial.symlink_to(self._store.root)
             files.remove_quietly(trial, point="port")
         except OSError as error:
-            _LOG.info("every epoch analyses its statements anew, for want of links: %s", error)
+            _LOG.warning("every epoch analyses its statements anew, for want of links: %s", error)
             return False
         return True
 
