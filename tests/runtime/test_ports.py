@@ -16,6 +16,7 @@ from laminar.model.trace import Segment
 from laminar.runtime import ports as module
 from laminar.runtime.ports import PORTS, Ports
 from laminar.runtime.relations import Base, Relations
+from laminar.runtime.spark import own_session
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ SCHEMA = "a INT, __weight BIGINT"
 
 @pytest.fixture
 def store(spark: SparkSession, tmp_path: Path) -> SegmentStore:
-    return SegmentStore(tmp_path, spark.newSession())
+    return SegmentStore(tmp_path, own_session(spark, 2))
 
 
 @pytest.fixture

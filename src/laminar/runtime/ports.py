@@ -1,10 +1,10 @@
-"""Statements that are analysed once and run in every epoch.
+"""What statements read that are prepared once and run in every epoch.
 
-Of a small epoch's time, most went into finding out what its statements mean: reading their text,
-looking up names, making frames of files and views of frames. All of that is the same as the epoch
-before, but for the files that a face stands on. So a face is read through a port: a folder of
-links, which each epoch points at the segments of its own. A statement over ports keeps its meaning,
-and only Spark's list of the folder's files is made anew.
+Of a small epoch's time, most went into finding out what its statements mean and how to run them:
+reading their text, looking up names, making frames of files and views of frames, planning. All of
+that is the same as the epoch before, but for the files that a face stands on. So a face is read
+through a port: a folder of links, which each epoch points at the segments of its own. A statement
+over ports keeps its meaning, and only Spark's list of the folder's files is made anew.
 
 Law: a frame of `statement` runs before any of its ports is pointed elsewhere. So whoever computes
 asks for it in the epoch that it computes in; frames that others may keep are made without ports.
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from laminar.errors.store import SegmentMissing
 from laminar.model.trace import Segment
+from laminar.runtime.prepared import Planner, Prepared
 from laminar.runtime.relations import Relations
 from laminar.store import SegmentStore, files
 from laminar.store.collect import relaxed
@@ -93,7 +94,8 @@ class Ports:
         self._folder = store.root / PORTS / uuid.uuid4().hex[:12]
         self._ports: dict[tuple[str, str], _Port] = {}
         self._empties: dict[tuple[str, str], str] = {}
-        self._statements: OrderedDict[str, DataFrame] = OrderedDict()
+        self._planner = Planner(session)
+        self._statements: OrderedDict[str, Prepared] = OrderedDict()
         self._relations: Relations | None = None
         self._are_possible: bool | None = None
         self._made = 0
@@ -134,20 +136,19 @@ class Ports:
         return port.view if rows > ONE_TASK else port.view_of_one
 
     def statement(self, sql: str) -> DataFrame:
-        """Return the frame of a statement that names nothing but ports, analysed before or now."""
+        """Return the frame of a statement that names nothing but ports, prepared before or now."""
         with self._lock:
             found = self._statements.get(sql)
             if found is not None:
                 self._statements.move_to_end(sql)
         if found is None:
-            # Without the lock: nodes run side by side, and analysing is what takes time.
-            found = relaxed(self._session.sql(sql))
+            # Without the lock: nodes run side by side, and preparing is what takes time.
+            found = self._planner.prepare(relaxed(self._session.sql(sql)))
             with self._lock:
                 self._statements[sql] = found
                 if len(self._statements) > self._most:
                     self._statements.popitem(last=False)
-        # A frame plans once and keeps that, with the files it found; another name plans again.
-        return found.alias("__now")
+        return found.frame()
 
     def _try_links(self) -> bool:
         trial = self._folder / "trial"
@@ -167,8 +168,8 @@ class Ports:
             folder.mkdir(parents=True)
         frame = self._store.folder_frame(schema, folder)
         frame.createOrReplaceTempView(names[0])
-        frame.coalesce(1).createOrReplaceTempView(names[1])
         plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+        self._planner.by_one_task(plan).createOrReplaceTempView(names[1])
         return _Port(folder, plan, *names)
 
     def _empty(self, face: str, schema: str) -> str:
