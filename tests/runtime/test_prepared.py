@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import functions as f
 
 from laminar.model.trace import Segment
+from laminar.runtime import prepared as module
 from laminar.runtime.ports import Ports
+from laminar.runtime.prepared import Planner
 from laminar.runtime.spark import own_session, suit
 from laminar.store import SegmentStore
 
@@ -56,6 +58,10 @@ KEPT = {
     "distinct in groups": "SELECT k, COUNT(DISTINCT v) AS n FROM {r} GROUP BY k",
     "rollup": "SELECT k, v, COUNT(*) AS n FROM {r} GROUP BY ROLLUP (k, v)",
     "window": "SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS n FROM {r}",
+    "first of each": (
+        "SELECT k, v FROM (SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS n"
+        " FROM {r}) WHERE n <= 2"
+    ),
     "top": "SELECT k, v FROM {r} ORDER BY v LIMIT 2",
     "limit": "SELECT k FROM (SELECT k FROM {r} ORDER BY v LIMIT 2) ORDER BY k",
     "explode": "SELECT k, part FROM {r} LATERAL VIEW EXPLODE(SPLIT(v, '0')) AS part",
@@ -72,6 +78,9 @@ PLANNED_AGAIN = {
     "scalar subquery": "SELECT k FROM {r} WHERE v = (SELECT MAX(v) FROM {r})",
     "now": "SELECT k, CURRENT_TIMESTAMP() AS at FROM {r}",
     "today, folded away": "SELECT k FROM {r} WHERE CURRENT_DATE() > DATE '2000-01-01'",
+    "a string for now": "SELECT k FROM {r} WHERE TIMESTAMP_SECONDS(k) < 'now'",
+    "a word for now": "SELECT k, TO_TIMESTAMP('now') > TIMESTAMP_SECONDS(k) AS past FROM {r}",
+    "words put together": "SELECT k FROM {r} WHERE DATE(CONCAT('to', 'day')) > '2000-01-01'",
     "user": "SELECT k, CURRENT_USER() AS who FROM {r}",
 }
 
@@ -105,11 +114,43 @@ def test_what_is_asked_for_the_time_is_told_the_time(store: SegmentStore, ports:
     assert times[0] < times[1]
 
 
+def test_a_plan_is_made_when_a_statement_comes_again_and_when_a_day_may_have_begun(
+    store: SegmentStore, ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[float] = []
+    clock = 0.0
+    plan = Planner.plan
+
+    def counted(planner: Planner, frame: DataFrame) -> object:
+        made.append(clock)
+        return plan(planner, frame)
+
+    monkeypatch.setattr(Planner, "plan", counted)
+    monkeypatch.setattr(module, "time", lambda: clock)
+    view = ports.view("r__delta", SCHEMA, [segment(store, 4)])
+    for moment in (10.0, 20.0, 30.0, 899.0, 900.0, 901.0, 4000.0):
+        clock = moment
+        assert ports.statement(f"SELECT k FROM {view}").count() == 4
+    assert made == [20.0, 900.0, 4000.0]
+
+
+def test_frames_leave_nothing_on_the_plan_they_are_made_of(
+    store: SegmentStore, ports: Ports
+) -> None:
+    view = ports.view("r__delta", SCHEMA, [segment(store, 4)])
+    for _ in range(5):
+        ports.statement(f"SELECT k FROM {view}").collect()
+    (prepared,) = ports._statements.values()
+    assert prepared.plan is not None
+    dataset = store._spark._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
+    assert prepared.plan.getTagValue(dataset.DATASET_ID_TAG()).isEmpty()
+
+
 def test_sizes_choose_the_join_each_time(store: SegmentStore, ports: Ports) -> None:
     store._spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "5000")
     small, large = segment(store, 3), segment(store, 500)
     text = "SELECT a.k FROM {r} a JOIN {r} b ON a.v = b.v"
-    for shown, expected, rows in ((small, True, 3), (large, False, 500), (small, True, 3)):
+    for shown, expected, rows in [(small, True, 3), (large, False, 500)] * 2:
         frame = ports.statement(text.format(r=ports.view("r__before", SCHEMA, [shown])))
         assert ("BroadcastHashJoin" in plan(frame)) == expected
         assert frame.count() == rows
@@ -118,11 +159,7 @@ def test_sizes_choose_the_join_each_time(store: SegmentStore, ports: Ports) -> N
 def test_settings_of_an_epoch_reach_a_plan_that_is_kept(store: SegmentStore, ports: Ports) -> None:
     text = "SELECT k, COUNT(*) AS n FROM {r} GROUP BY k"
     few, many = segment(store, 10), segment(store, 300_000)
-    for shown, generated, shuffled in (
-        (few, False, False),
-        (many, True, True),
-        (few, False, False),
-    ):
+    for shown, generated, shuffled in [(few, False, False), (many, True, True)] * 3:
         suit(store._spark, changed=shown.rows, held=0)
         frame = ports.statement(text.format(r=ports.view("r__delta", SCHEMA, [shown])))
         assert ("*(1)" in plan(frame)) == generated
@@ -149,7 +186,7 @@ def test_small_faces_are_not_shuffled_and_not_cut_off(
 
 
 def test_what_is_prepared_can_be_written_by_spark(store: SegmentStore, ports: Ports) -> None:
-    for rows in (6, 9):
+    for rows in (6, 9, 12):
         view = ports.view("r__delta", SCHEMA, [segment(store, rows)])
         frame = ports.statement(f"SELECT k, COUNT(*) AS n FROM {view} GROUP BY k")
         written = store.write_frame("counts", 1, frame)

@@ -140,6 +140,16 @@ def test_refresh_policies(trades: laminar.Database) -> None:
         ("SELECT rand() AS r FROM trades", laminar.NonDeterministic, "rand"),
         ("SELECT now() AS n FROM trades", laminar.NonDeterministic, "now"),
         ("SELECT current_date AS d FROM trades", laminar.NonDeterministic, "current_date"),
+        *(
+            (f"SELECT symbol FROM trades WHERE {text}", laminar.NonDeterministic, part)
+            for text, part in (
+                ("TIMESTAMP_SECONDS(volume) < 'now'", "the time 'now'"),
+                ("TIMESTAMP_SECONDS(volume) > TO_TIMESTAMP('Now ')", "the time 'Now '"),
+                ("DATE_FROM_UNIX_DATE(volume) = 'today'", "the time 'today'"),
+                ("TIMESTAMP_SECONDS(volume) > '09:00'", "the time '09:00'"),
+                ("volume IN (SELECT MAX(HOUR('tomorrow CET')) FROM trades)", "'tomorrow CET'"),
+            )
+        ),
         ("SELECT symbl FROM trades", laminar.UnknownColumn, 'did you mean "symbol"?'),
         ("SELECT * FROM trade", laminar.UnknownRelation, 'did you mean "trades"?'),
         ("SELECT SUM(array(1)) AS s FROM trades", laminar.InvalidQuery, "DATATYPE_MISMATCH"),
@@ -162,4 +172,13 @@ def test_a_view_that_cannot_be_is_refused(
         assert noise not in str(caught.value)
     assert views(empty) == []
     empty.execute("CREATE MATERIALIZED VIEW v AS SELECT symbol FROM trades")
+    empty.execute("DROP MATERIALIZED VIEW v")
+
+
+def test_words_of_the_clock_are_words_where_no_time_is_asked_for(empty: laminar.Database) -> None:
+    empty.execute(
+        "CREATE MATERIALIZED VIEW v AS"
+        " SELECT symbol, 'now' AS word, volume < HOUR('2026-01-01') AS h FROM trades"
+        " WHERE symbol IN ('today', '09:00') AND TIMESTAMP_SECONDS(volume) > 'epoch'"
+    )
     empty.execute("DROP MATERIALIZED VIEW v")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from laminar.sql import Location, forbidden_functions
+from laminar.sql import Location, forbidden_functions, unfinished_times
 from laminar.sql.determinism import _CALLS
 
 if TYPE_CHECKING:
@@ -58,6 +58,26 @@ def test_what_is_not_decided_by_the_rows_is_found(query: str, names: list[str]) 
 @pytest.mark.parametrize("query", ALLOWED)
 def test_a_name_is_not_a_call(query: str) -> None:
     assert forbidden_functions(query) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("now", True),
+        (" Today CET", True),
+        ("yesterday", True),
+        ("9:30", True),
+        ("T09:00:00", True),
+        ("nowhere", False),
+        ("2026-01-01 09:00", False),
+        ("epoch", False),
+        ("09", False),
+        ("at 9:30", False),
+    ],
+)
+def test_a_time_that_the_clock_completes_is_known(text: str, found: bool) -> None:
+    query = f"SELECT '{text}'"
+    assert unfinished_times(query) == ([(text, 7, len(query))] if found else [])
 
 
 def test_the_place_is_known() -> None:

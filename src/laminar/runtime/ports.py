@@ -142,8 +142,8 @@ class Ports:
             if found is not None:
                 self._statements.move_to_end(sql)
         if found is None:
-            # Without the lock: nodes run side by side, and preparing is what takes time.
-            found = self._planner.prepare(relaxed(self._session.sql(sql)))
+            # Without the lock: nodes run side by side, and analysing is what takes time.
+            found = Prepared(relaxed(self._session.sql(sql)), self._planner)
             with self._lock:
                 self._statements[sql] = found
                 if len(self._statements) > self._most:

@@ -1,15 +1,17 @@
 """Prepared statements: analysed and planned once, run in every epoch.
 
 Law: a plan holds for other rows if neither their number nor the moment had a say in it. Sizes
-choose how a join is made, and moments stand for CURRENT_TIMESTAMP, so a statement with a join, a
-subquery or such a function keeps its meaning only and is planned each time. What a plan takes from
-the session's settings, and the list of files, Spark looks up when it prepares a plan to be run,
-which it does with a copy each time.
+choose how a join is made, and moments stand for CURRENT_TIMESTAMP or 'now', so a statement with a
+join, a subquery or such a word keeps its meaning only and is planned each time. Strings such as
+'09:00' are of today, so no plan is kept for longer than that is sure. What a plan takes from the
+session's settings, and the list of files, Spark looks up when it prepares a plan to be run, which
+it does with a copy each time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
@@ -32,6 +34,7 @@ _SIZELESS = frozenset(
         "Sort",
         "Union",
         "Window",
+        "WindowGroupLimit",
     }
 )
 """Spark's operators of which there is one way to run them, however many rows there are.
@@ -39,22 +42,35 @@ _SIZELESS = frozenset(
 What is not listed is not known to be one of them.
 """
 
+_SECOND = 2
 
-@dataclass(frozen=True, slots=True)
+_KEPT_FOR = 15 * 60
+"""Seconds from full quarter to full quarter: wherever it is, no day begins in between."""
+
+
+@dataclass(slots=True)
 class Prepared:
     """A statement that can be run again and again."""
 
     analysed: DataFrame
-    plan: Any | None
-    """Spark's physical plan as a leaf of a logical one; None if it has to plan each time."""
     planner: Planner
+    plan: Any | None = None
+    """Spark's physical plan as a leaf of a logical one; None if there is none, or not yet."""
+    _uses: int = 0
+    _quarter: int = 0
 
     def frame(self) -> DataFrame:
         """Return a frame that reads what there is to read when it runs."""
-        if self.plan is None:
-            # A frame plans once and keeps that, with the files it found; another name plans again.
-            return self.analysed.alias("__now")
-        return self.planner.frame(self.plan)
+        quarter = int(time() // _KEPT_FOR)
+        if self.plan is not None and self._quarter == quarter:
+            return self.planner.copy(self.plan)
+        # A frame plans once and keeps that, with the files it found; another name plans again.
+        anew = self.analysed.alias("__now")
+        self._uses += 1
+        # Many statements name a moment and come only once: for them, all else is in vain.
+        if self.plan is not None or self._uses == _SECOND:
+            self.plan, self._quarter = self.planner.plan(anew), quarter
+        return anew
 
 
 class Planner:
@@ -71,16 +87,22 @@ class Planner:
         self._of_rows = spark.classic.Dataset.ofRows
         self._stage = spark.execution.adaptive.LogicalQueryStage
         self._marking = spark.execution.datasources.MarkSingleTaskExecution
+        self._rules = spark.catalyst.optimizer
         self._patterns = spark.catalyst.trees.TreePattern
 
-    def prepare(self, analysed: DataFrame) -> Prepared:
-        """Plan a frame for good, if that can be done."""
-        execution = analysed._jdf.queryExecution()  # noqa: SLF001
+    def plan(self, frame: DataFrame) -> Any | None:
+        """Return a plan for good, if there can be one."""
+        execution = frame._jdf.queryExecution()  # noqa: SLF001
         if not self._holds(execution):
-            return Prepared(analysed, None, self)
+            return None
         # How Spark itself puts what it has planned into a plan that is not finished.
         plan = self._stage(execution.optimizedPlan(), execution.sparkPlan())
-        return Prepared(analysed, plan, self)
+        plan.setAnalyzed()
+        return plan
+
+    def copy(self, plan: Any) -> DataFrame:
+        """Return a frame of a plan; of a copy, because each frame leaves a mark on its plan."""
+        return self.frame(plan.clone())
 
     def frame(self, plan: Any) -> DataFrame:
         """Return a frame of a logical plan."""
@@ -99,12 +121,18 @@ class Planner:
 
     def _holds(self, execution: Any) -> bool:
         """Say whether a plan is right for other rows, at another time."""
-        if execution.analyzed().containsPattern(self._patterns.CURRENT_LIKE()):
+        analysed = execution.analyzed()
+        if analysed.containsPattern(self._patterns.CURRENT_LIKE()) or self._names_moment(analysed):
             return False
         optimised = execution.optimizedPlan()
         return not optimised.containsPattern(self._patterns.PLAN_EXPRESSION()) and all(
             node in _SIZELESS for node in _nodes(optimised)
         )
+
+    def _names_moment(self, analysed: Any) -> bool:
+        """Say whether a string means a moment, such as 'now', in a plan."""
+        written_out = self._rules.ReplaceExpressions.apply(analysed)
+        return not self._rules.SpecialDatetimeValues.apply(written_out).fastEquals(written_out)
 
 
 def _nodes(plan: Any) -> list[str]:

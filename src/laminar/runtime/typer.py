@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from laminar.runtime.functions import known_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_ALL_FIELDS = 2**31 - 1
 
 
 class SparkTyper:
@@ -57,6 +60,15 @@ class SparkTyper:
         with self._lock:
             schema = self._session.sql(sql).schema
         return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+
+    def reads_as_time(self, sql: str, text: str) -> bool:
+        """Say whether a string stands for a time somewhere in a query."""
+        with self._lock:
+            plan = self._session.sql(sql)._jdf.queryExecution().analyzed()  # noqa: SLF001
+        rules = self._session._jvm.org.apache.spark.sql.catalyst.optimizer  # type: ignore[union-attr]  # noqa: SLF001
+        written_out = rules.ReplaceExpressions.apply(plan)
+        shown = str(written_out.treeString(False, False, _ALL_FIELDS, False, False))
+        return re.search(rf"cast\({re.escape(text)} as (timestamp|date)", shown) is not None
 
 
 def _empty(session: SparkSession, ddl: str):  # type: ignore[no-untyped-def]

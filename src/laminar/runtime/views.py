@@ -28,7 +28,7 @@ from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
 from laminar.plan.reasons import NoRule, Reason
 from laminar.runtime.refusals import explain_refusal, first_sentence, pointed
-from laminar.sql import forbidden_functions, relations_of, rewrite_windows
+from laminar.sql import forbidden_functions, relations_of, rewrite_windows, unfinished_times
 from laminar.sql.asof import has_asof, rewrite_asof
 from laminar.sql.system import system_table
 from laminar.sql.tokens import tokenize
@@ -94,6 +94,7 @@ def define_view(
             raise forbidden[-1]
     reads = tuple(_known(each, shapes).name for each in relations_of(asked))
     output = analyse(asked, sql, typer, {each.lower(): shapes[each.lower()] for each in reads})
+    _refuse_unfinished_times(name, query, sql, typer)
     shape = _shape(name, output)
     typer.declare(shape)
     every = emission.every_us
@@ -133,6 +134,13 @@ def clause_of(emission: Emission) -> str:
     if emission.closes:
         return "EMIT FINAL" if emission.mode == Mode.FINAL else "EMIT AFTER WATERMARK"
     return "ALLOW LATENESS"
+
+
+def _refuse_unfinished_times(name: str, query: str, sql: str, typer: SparkTyper) -> None:
+    """Refuse strings that stand for another time tomorrow, such as 'now' and '09:00'."""
+    for text, start, end in unfinished_times(query):
+        if typer.reads_as_time(sql, text):
+            raise NonDeterministic(f"the time '{text}'", name).at(query, start, end - start)
 
 
 def _refuse_order_dependent(name: str, sql: str) -> None:

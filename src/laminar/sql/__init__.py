@@ -1,6 +1,6 @@
 """SQL as users write it, as data. Pure: nothing is looked up and nothing runs."""
 
-from laminar.sql.determinism import forbidden_functions
+from laminar.sql.determinism import forbidden_functions, unfinished_times
 from laminar.sql.location import Location
 from laminar.sql.parser import parse_script, parse_statement
 from laminar.sql.references import relations_of
@@ -77,4 +77,5 @@ __all__ = [
     "parse_statement",
     "relations_of",
     "rewrite_windows",
+    "unfinished_times",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from laminar.sql.calls import calls_of
@@ -25,6 +26,8 @@ _BARE = keywords("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER LOCAL
 _CLOCK_IF_EMPTY = ("UNIX_TIMESTAMP", "TO_UNIX_TIMESTAMP")
 _CLOCK_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _CLOCK_WORDS = ("now", "today", "tomorrow", "yesterday")
+_UNFINISHED = re.compile(rf"\s*(({'|'.join(_CLOCK_WORDS)})\b.*|T?\d\d?:\d.*)", re.IGNORECASE)
+"""A string that Spark completes from the clock if it needs a time: 'now', or '09:00' of today."""
 
 
 def forbidden_functions(query: str) -> list[tuple[str, Location]]:
@@ -32,6 +35,15 @@ def forbidden_functions(query: str) -> list[tuple[str, Location]]:
     tokens = tokenize(query)
     found = dict(_forbidden(tokens))
     return [(found[place], Location.of(query, tokens[place].start)) for place in sorted(found)]
+
+
+def unfinished_times(query: str) -> list[tuple[str, int, int]]:
+    """Return strings that would be read with the clock at hand, if times, with start and end."""
+    return [
+        (token.value, token.start, token.end)
+        for token in tokenize(query)
+        if token.kind is Kind.STRING and _UNFINISHED.fullmatch(token.value)
+    ]
 
 
 def _forbidden(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
