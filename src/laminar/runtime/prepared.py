@@ -42,10 +42,8 @@ _SIZELESS = frozenset(
 What is not listed is not known to be one of them.
 """
 
-_SECOND = 2
-
 _KEPT_FOR = 15 * 60
-"""Seconds from full quarter to full quarter: wherever it is, no day begins in between."""
+"""Seconds, counted from full quarters of an hour: nowhere does a day begin in between."""
 
 
 @dataclass(slots=True)
@@ -56,7 +54,8 @@ class Prepared:
     planner: Planner
     plan: Any | None = None
     """Spark's physical plan as a leaf of a logical one; None if there is none, or not yet."""
-    _uses: int = 0
+    _has_come: bool = False
+    _was_tried: bool = False
     _quarter: int = 0
 
     def frame(self) -> DataFrame:
@@ -66,10 +65,11 @@ class Prepared:
             return self.planner.copy(self.plan)
         # A frame plans once and keeps that, with the files it found; another name plans again.
         anew = self.analysed.alias("__now")
-        self._uses += 1
         # Many statements name a moment and come only once: for them, all else is in vain.
-        if self.plan is not None or self._uses == _SECOND:
+        if self.plan is not None or (self._has_come and not self._was_tried):
+            self._was_tried = True
             self.plan, self._quarter = self.planner.plan(anew), quarter
+        self._has_come = True
         return anew
 
 
