@@ -16,7 +16,6 @@ from laminar.model.trace import Segment
 from laminar.runtime import ports as module
 from laminar.runtime.ports import PORTS, Ports
 from laminar.runtime.relations import Base, Relations
-from laminar.runtime.spark import own_session
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -25,16 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SCHEMA = "a INT, __weight BIGINT"
-
-
-@pytest.fixture
-def store(spark: SparkSession, tmp_path: Path) -> SegmentStore:
-    return SegmentStore(tmp_path, own_session(spark, 2))
-
-
-@pytest.fixture
-def ports(store: SegmentStore) -> Ports:
-    return Ports(store._spark, store)
 
 
 def segment(store: SegmentStore, *values: int) -> Segment:

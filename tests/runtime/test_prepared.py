@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,25 +11,15 @@ from laminar.model.trace import Segment
 from laminar.runtime import prepared as module
 from laminar.runtime.ports import Ports
 from laminar.runtime.prepared import Planner
-from laminar.runtime.spark import own_session, suit
+from laminar.runtime.spark import suit
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.spark
 
 SCHEMA = "k INT, v STRING, __weight BIGINT"
-
-
-@pytest.fixture
-def store(spark: SparkSession, tmp_path: Path) -> SegmentStore:
-    return SegmentStore(tmp_path, own_session(spark, 2))
-
-
-@pytest.fixture
-def ports(store: SegmentStore) -> Ports:
-    return Ports(store._spark, store)
 
 
 def segment(store: SegmentStore, rows: int, first: int = 0) -> Segment:

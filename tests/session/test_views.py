@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -182,3 +183,20 @@ def test_words_of_the_clock_are_words_where_no_time_is_asked_for(empty: laminar.
         " WHERE symbol IN ('today', '09:00') AND TIMESTAMP_SECONDS(volume) > 'epoch'"
     )
     empty.execute("DROP MATERIALIZED VIEW v")
+
+
+def test_a_stored_view_that_would_be_refused_today_keeps_nobody_out(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = "CREATE MATERIALIZED VIEW {} AS SELECT COUNT(*) AS n FROM t WHERE at < 'now'"
+    with monkeypatch.context() as before, laminar.connect(tmp_path, spark=spark) as db:
+        before.setattr("laminar.runtime.views.unfinished_times", lambda _: [])
+        db.execute("CREATE TABLE t (at TIMESTAMP)")
+        db.execute(view.format("old"))
+    with laminar.connect(tmp_path, spark=spark) as db:
+        for number in range(4):
+            db.execute("INSERT INTO t VALUES (TIMESTAMP '2020-01-01')")
+            db.step()
+            assert db.sql("SELECT n FROM old").rows() == [(number + 1,)]
+        with pytest.raises(laminar.NonDeterministic):
+            db.execute(view.format("new"))

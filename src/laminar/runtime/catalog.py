@@ -129,14 +129,15 @@ class Catalog:
             for name, program in self.programs.items()
         }
 
-    def compile(self, definition: ViewDefinition) -> Program:
-        """Compile a view without adding it."""
+    def compile(self, definition: ViewDefinition, *, is_stored: bool = False) -> Program:
+        """Compile a view without adding it; `is_stored` if that has been done before."""
         return define_view(
             definition.name,
             definition.query,
             RefreshPolicy(definition.refresh_policy),
             Surroundings(self.shapes(), self.typer, self.timings(), self._tables()),
             definition.emission,
+            is_stored=is_stored,
         )
 
     def late_program(self, definition: LateDefinition) -> Program:

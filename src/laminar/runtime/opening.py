@@ -41,7 +41,7 @@ def define(engine: Engine) -> None:
             program = Program(definition.name, (applied(definition, None),))
             engine.catalog.add_view(definition, program)
         else:
-            engine.catalog.add_view(definition, engine.catalog.compile(definition))
+            engine.catalog.add_view(definition, engine.catalog.compile(definition, is_stored=True))
     for name in engine.manifest.state.get("paused", ()):
         engine.catalog.registry.set_state(name, MvState.PAUSED)
     engine.publisher.load(engine.manifest.state.get("sinks", ()))

@@ -77,8 +77,13 @@ def define_view(
     policy: RefreshPolicy,
     around: Surroundings,
     emission: Emission = _ALWAYS,
+    *,
+    is_stored: bool = False,
 ) -> Program:
     """Compile a view over known relations.
+
+    One that `is_stored` was taken by a version that knew fewer reasons to refuse it: a database
+    that cannot be opened helps nobody.
 
     Raises:
         LaminarError: the query is not valid, or has no incremental rule and must have one.
@@ -94,7 +99,8 @@ def define_view(
             raise forbidden[-1]
     reads = tuple(_known(each, shapes).name for each in relations_of(asked))
     output = analyse(asked, sql, typer, {each.lower(): shapes[each.lower()] for each in reads})
-    _refuse_unfinished_times(name, query, sql, typer)
+    if not is_stored:
+        _refuse_unfinished_times(name, query, sql, typer)
     shape = _shape(name, output)
     typer.declare(shape)
     every = emission.every_us

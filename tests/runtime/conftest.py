@@ -1,0 +1,25 @@
+"""A store and its ports in a session of their own, set up as epochs have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from laminar.runtime.ports import Ports
+from laminar.runtime.spark import own_session
+from laminar.store import SegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def store(spark: SparkSession, tmp_path: Path) -> SegmentStore:
+    return SegmentStore(tmp_path, own_session(spark, 2))
+
+
+@pytest.fixture
+def ports(store: SegmentStore) -> Ports:
+    return Ports(store._spark, store)
