@@ -19,7 +19,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session that all tests marked `spark` share: starting it takes seconds."""
     from pyspark.sql import SparkSession
 
-    from laminar.runtime.hadoop import lighten
+    from laminar.runtime.spark.hadoop import lighten
 
     options = {
         "spark.ui.enabled": "false",

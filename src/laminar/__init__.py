@@ -199,28 +199,28 @@ if TYPE_CHECKING:
         Changes,
         Result,
     )
-    from laminar.runtime.changelog import (
-        DagChangelogPropagator,
+    from laminar.runtime.catalog.compile_view import (
+        RefreshPolicy,
     )
-    from laminar.runtime.continuous import (
+    from laminar.runtime.engine.background_loop import (
         LoopStatus,
     )
-    from laminar.runtime.metrics import (
-        Metrics,
-        NodeMetrics,
-    )
-    from laminar.runtime.operators import (
+    from laminar.runtime.epoch.python_operators import (
         OperatorContext,
     )
-    from laminar.runtime.report import (
+    from laminar.runtime.epoch.report import (
         EpochReport,
         ViewReport,
     )
-    from laminar.runtime.subscribing import (
-        Subscription,
+    from laminar.runtime.introspection.metrics import (
+        Metrics,
+        NodeMetrics,
     )
-    from laminar.runtime.views import (
-        RefreshPolicy,
+    from laminar.runtime.output.changelog import (
+        DagChangelogPropagator,
+    )
+    from laminar.runtime.output.subscriptions import (
+        Subscription,
     )
     from laminar.session import (
         Database,
@@ -349,7 +349,7 @@ _HOMES: dict[str, str] = {
     "Single": "laminar.dag",
     "StatefulOperator": "laminar.dag",
     "StreamingDag": "laminar.dag",
-    "TimeSettings": "laminar.runtime.time_settings",
+    "TimeSettings": "laminar.runtime.catalog.time_settings",
     "derive_channel_type": "laminar.dag",
     "operator_kind": "laminar.dag",
     "DagWatermarkTracker": "laminar.dag.watermark",
@@ -377,15 +377,15 @@ _HOMES: dict[str, str] = {
     "SinkSpec": "laminar.connectors",
     "register_sink": "laminar.connectors",
     "sink_connectors": "laminar.connectors",
-    "Metrics": "laminar.runtime.metrics",
-    "NodeMetrics": "laminar.runtime.metrics",
-    "OperatorContext": "laminar.runtime.operators",
-    "EpochReport": "laminar.runtime.report",
-    "ViewReport": "laminar.runtime.report",
-    "RefreshPolicy": "laminar.runtime.views",
+    "Metrics": "laminar.runtime.introspection.metrics",
+    "NodeMetrics": "laminar.runtime.introspection.metrics",
+    "OperatorContext": "laminar.runtime.epoch.python_operators",
+    "EpochReport": "laminar.runtime.epoch.report",
+    "ViewReport": "laminar.runtime.epoch.report",
+    "RefreshPolicy": "laminar.runtime.catalog.compile_view",
     "Changes": "laminar.result",
-    "DagChangelogPropagator": "laminar.runtime.changelog",
-    "Subscription": "laminar.runtime.subscribing",
+    "DagChangelogPropagator": "laminar.runtime.output.changelog",
+    "Subscription": "laminar.runtime.output.subscriptions",
     "Result": "laminar.result",
     "Database": "laminar.session",
     "connect": "laminar.session",
@@ -407,7 +407,7 @@ _HOMES: dict[str, str] = {
     "Ring1Action": "laminar.bridge",
     "SpillLog": "laminar.bridge",
     "SpillToDisk": "laminar.bridge",
-    "LoopStatus": "laminar.runtime.continuous",
+    "LoopStatus": "laminar.runtime.engine.background_loop",
 }
 """Public name -> the module it comes from; `__all__` and the imports above say the same."""
 

@@ -11,7 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
 from laminar.errors import ReadTooLate
-from laminar.runtime.refusals import SPARK_FAILS, explain_refusal, is_gone
+from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal, is_gone
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,7 @@ class Result:
         """Print the first rows as a table."""
         from rich.console import Console
 
-        from laminar.tables import RowsTable
+        from laminar.text_table import RowsTable
 
         rows = self.head(limit + 1)
         console = Console()

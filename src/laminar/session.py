@@ -25,19 +25,19 @@ from laminar.errors import (
 )
 from laminar.model.event_time import END_OF_TIME
 from laminar.result import Changes, Result
-from laminar.runtime.defining import configure_source
-from laminar.runtime.dml import Dml
-from laminar.runtime.driving import Driver
-from laminar.runtime.engine import Engine
-from laminar.runtime.inlet_options import to_options
-from laminar.runtime.programs import attach
-from laminar.runtime.reading import Reader
-from laminar.runtime.recovering import Definitions, complete, recover, restore
-from laminar.runtime.report import EpochReport
-from laminar.runtime.spark import own_session, start_spark
-from laminar.runtime.statements import Statements
-from laminar.runtime.subscribing import Subscription, subscribe
-from laminar.runtime.time_settings import TimeSettings
+from laminar.runtime.catalog.source_options import to_options
+from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.engine.driver import Driver
+from laminar.runtime.engine.engine import Engine
+from laminar.runtime.engine.recover import Definitions, complete, recover, restore
+from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.output.subscriptions import Subscription, subscribe
+from laminar.runtime.spark.session import own_session, start_spark
+from laminar.runtime.statements.attach_dag import attach
+from laminar.runtime.statements.create_drop import configure_source
+from laminar.runtime.statements.dispatch import StatementRunner
+from laminar.runtime.statements.dml import Dml
+from laminar.runtime.statements.query import Reader
 from laminar.sql import Describe, Explain, Query, Show, parse_script, parse_statement
 from laminar.sql.time_travel import Past
 from laminar.store import ManifestStore, SegmentStore, StateLock
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from laminar.bridge import BackpressureStrategy, BatchPolicy
     from laminar.checkpoint import RecoveryConfig
     from laminar.dag import StreamingDag
-    from laminar.runtime.differences import Told
-    from laminar.runtime.metrics import Metrics
+    from laminar.runtime.history.differences import ChangeFrame
+    from laminar.runtime.introspection.metrics import Metrics
     from laminar.sql.statements import Statement
 
 
@@ -127,7 +127,7 @@ class Database:
         self._driver = Driver(self.engine)
         self._loop = self._driver.loop
         self._dml = Dml(self.engine, self._reader)
-        self._statements = Statements(
+        self._statements = StatementRunner(
             self.engine, self._dml, self._reader, self._query, self._listing, self._driver.told
         )
 
@@ -318,7 +318,7 @@ class Database:
         self._require_writable("unsubscribe")
         return self.engine.subscriptions.forget(name)
 
-    def _present(self, told: Told, epoch: int) -> Changes | None:
+    def _present(self, told: ChangeFrame, epoch: int) -> Changes | None:
         made = Changes(Result(told.frame, epoch, again=lambda: (told.again().frame, epoch)))
         return made if told.is_large or len(made) else None
 
@@ -358,7 +358,7 @@ class Database:
 
     def metrics(self) -> Metrics:
         """Return counters of this process."""
-        from laminar.runtime.metrics import collect_metrics
+        from laminar.runtime.introspection.metrics import collect_metrics
 
         return collect_metrics(self.engine, self._loop.status)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.model.trace import Manifest, Segment, Trace
-from laminar.store import EpochLog, ManifestStore, PendingLog, Range, files, parquet
+from laminar.store import EpochLog, ManifestStore, PendingLog, Range, durable_files, parquet
 from laminar.store.names import folder_name
 
 SCHEMA = "n BIGINT, __weight BIGINT"
@@ -25,7 +25,9 @@ def segment(root: Path, relation: str, epoch: int) -> Segment:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(parquet.encode(table))
-    return Segment((name,), epoch, epoch, 1, path.stat().st_size, True, (files.checksum(path),))
+    return Segment(
+        (name,), epoch, epoch, 1, path.stat().st_size, True, (durable_files.checksum(path),)
+    )
 
 
 def build(

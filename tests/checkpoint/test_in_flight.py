@@ -19,7 +19,15 @@ from laminar.checkpoint import (
 from laminar.checkpoint.in_flight import Delivered, InFlight, Overtaken, put_back
 from laminar.checkpoint.restore import finish, go_back, load
 from laminar.model.trace import Manifest
-from laminar.store import EpochLog, ManifestStore, PendingLog, Range, discard, files, parquet
+from laminar.store import (
+    EpochLog,
+    ManifestStore,
+    PendingLog,
+    Range,
+    discard,
+    durable_files,
+    parquet,
+)
 
 from .stored import build, flip, segment
 
@@ -101,7 +109,7 @@ def test_a_crash_at_any_point_of_a_restore(tmp_path: Path, monkeypatch: pytest.M
     kept(tmp_path / "model")
     seen: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(files, "failpoint", seen.append)
+        patch.setattr(durable_files, "failpoint", seen.append)
         restored(shutil.copytree(tmp_path / "model", tmp_path / "whole"))
     points = list(dict.fromkeys(seen))
     assert {"in_flight.before_write", "restore.after_commit", "wal.after_sync"} <= set(points)
@@ -113,7 +121,7 @@ def test_a_crash_at_any_point_of_a_restore(tmp_path: Path, monkeypatch: pytest.M
                 raise Crash
 
         with monkeypatch.context() as patch:
-            patch.setattr(files, "failpoint", crash)
+            patch.setattr(durable_files, "failpoint", crash)
             with pytest.raises(Crash):
                 restored(root)
         newest = ManifestStore(root).latest()
@@ -145,7 +153,7 @@ def test_a_restore_that_is_cut_short_leaves_what_waited_before(
             raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "failpoint", crash)
+        patch.setattr(durable_files, "failpoint", crash)
         with pytest.raises(Crash):
             go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1), state={})
     again = InFlight(tmp_path, 2)
@@ -165,7 +173,7 @@ def test_a_full_disk_leaves_the_state_as_it_was(
                 raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(files, "failpoint", full)
+            patch.setattr(durable_files, "failpoint", full)
             with pytest.raises(laminar.StoreUnwritable, match="LMR-6006"):
                 go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1), state={})
         assert ManifestStore(tmp_path).latest() == manifest

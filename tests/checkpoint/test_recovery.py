@@ -16,8 +16,8 @@ from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery import Recovered
 from laminar.checkpoint.restore import finish, numbers
 from laminar.model.trace import Manifest
-from laminar.runtime.recovering import recover as open_at
-from laminar.store import EpochLog, ManifestStore, PendingLog, files
+from laminar.runtime.engine.recover import recover as open_at
+from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files
 
 from .stored import CATALOG, build, flip
 
@@ -214,7 +214,7 @@ def test_a_crash_during_recovery_is_recovered_from(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "failpoint", crash)
+        patch.setattr(durable_files, "failpoint", crash)
         with pytest.raises(KeyboardInterrupt):
             recover(tmp_path)
     found = recover(tmp_path).metrics

@@ -11,7 +11,7 @@ import laminar
 from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckpointMetadata
 from laminar.checkpoint import metadata as module
 from laminar.model.trace import Manifest
-from laminar.store import files
+from laminar.store import durable_files
 
 from .stored import build, flip
 
@@ -75,7 +75,7 @@ def test_where_links_cannot_be_files_are_copied(
 
     monkeypatch.setattr("laminar.store.links.os.link", no_link)
     # Publishing the description falls back to a rename there, too.
-    monkeypatch.setattr(files, "_NO_LINKS", {18})
+    monkeypatch.setattr(durable_files, "_NO_LINKS", {18})
     made = CheckpointStorage(tmp_path).save(draft(1, manifest), manifest, CONFIG)
     assert CheckpointStorage(tmp_path).faults(made, manifest) == {}
     name = next(iter(manifest.files))
@@ -129,7 +129,7 @@ def test_the_script_knows_every_point(tmp_path: Path, monkeypatch: pytest.Monkey
     first, second = build(tmp_path, 2)
     storage = CheckpointStorage(tmp_path)
     storage.save(draft(1, first), first, CONFIG)
-    monkeypatch.setattr(files, "failpoint", seen.append)
+    monkeypatch.setattr(durable_files, "failpoint", seen.append)
     storage.save(draft(2, second), second, CONFIG)
     storage.retain(1)
     assert list(dict.fromkeys(seen)) == POINTS
@@ -153,7 +153,7 @@ def test_a_crash_leaves_the_last_checkpoint(
             raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "failpoint", crash)
+        patch.setattr(durable_files, "failpoint", crash)
         with pytest.raises(Crash):
             _save_and_retain(storage, second)
     again = CheckpointStorage(tmp_path)

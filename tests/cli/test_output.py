@@ -23,7 +23,7 @@ from laminar.cli.output import (
     write_json_rows,
 )
 from laminar.errors import NotSupported, SqlSyntaxError
-from laminar.tables import RowsTable, text_of
+from laminar.text_table import RowsTable, text_of
 
 
 def shown(columns: list[str], rows: list[tuple[Any, ...]], *, width: int | None) -> list[str]:

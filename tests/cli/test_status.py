@@ -18,9 +18,9 @@ from laminar.cli.checkpoints import read_checkpoints
 from laminar.cli.status import find_state
 from laminar.errors import DatabaseNotFound, ManifestCorrupt, SegmentMissing
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
-from laminar.runtime import status as module
-from laminar.runtime.definitions import Definition, TableDefinition, ViewDefinition, to_json
-from laminar.runtime.status import StatusReader, read_status
+from laminar.runtime.catalog.definitions import Definition, TableDefinition, ViewDefinition, to_json
+from laminar.runtime.introspection import status as module
+from laminar.runtime.introspection.status import StatusReader, read_status
 from laminar.store import ManifestStore, PendingLog, parquet
 
 
@@ -145,8 +145,8 @@ def test_status_loads_no_spark(state: Path) -> None:
     program = f"""
 import sys
 from pathlib import Path
-from laminar.runtime import status as module
-from laminar.runtime.status import StatusReader, read_status
+from laminar.runtime.introspection import status as module
+from laminar.runtime.introspection.status import StatusReader, read_status
 assert read_status(Path({str(state)!r})).relations[1].behind is True
 assert "pyspark" not in sys.modules
 """

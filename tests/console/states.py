@@ -13,7 +13,7 @@ from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.storage import CheckpointStorage
 from laminar.model.event_time import END_OF_TIME
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
-from laminar.runtime.definitions import (
+from laminar.runtime.catalog.definitions import (
     Definition,
     LateDefinition,
     TableDefinition,

@@ -11,7 +11,7 @@ import pytest
 
 from laminar.console.app import create_app
 from laminar.console.folder import FRESH_SECONDS, Folder
-from laminar.runtime.status import read_status
+from laminar.runtime.introspection.status import read_status
 from laminar.store import ManifestStore
 
 from .asking import Client

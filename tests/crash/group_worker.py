@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import laminar
-from laminar.store import files
+from laminar.store import durable_files
 
 from .worker import shared_session
 
@@ -27,7 +27,7 @@ def main(state: Path, point: str, time: int) -> None:
             if seen == time and at == point:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        files.failpoint = die
+        durable_files.failpoint = die
         db.step()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import laminar
-from laminar.store import files
+from laminar.store import durable_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ def test_a_write_that_fails_leaves_the_last_state(
 
         epoch = db.engine.manifest.epoch
         with monkeypatch.context() as patch:
-            patch.setattr(files, "failpoint", full)
+            patch.setattr(durable_files, "failpoint", full)
             with pytest.raises(laminar.StoreUnwritable, match="No space left"):
                 _change(db)
         assert db.engine.manifest.epoch == epoch

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import laminar
-from laminar.store import files
+from laminar.store import durable_files
 
 from .workload import acknowledge, apply, define, verify
 
@@ -62,18 +62,18 @@ def test_a_crash_at_any_point(
         db.execute("SET laminar.checkpoint_interval_ms = 0")
         count = verify(db, acks, out)
         with monkeypatch.context() as patch:
-            patch.setattr(files, "failpoint", seen.append)
+            patch.setattr(durable_files, "failpoint", seen.append)
             cycle(db, acks, count)
     assert set(SOME) <= set(seen)
     opening: list[str] = []
     for point in [each for each in dict.fromkeys(seen) if each not in ONCE] if THOROUGH else SOME:
         with monkeypatch.context() as patch:
-            patch.setattr(files, "failpoint", opening.append)
+            patch.setattr(durable_files, "failpoint", opening.append)
             db = laminar.connect(state, spark=spark)
         try:
             count = verify(db, acks, out)
             with monkeypatch.context() as patch:
-                patch.setattr(files, "failpoint", crash_at(point))
+                patch.setattr(durable_files, "failpoint", crash_at(point))
                 with pytest.raises(Crash):
                     cycle(db, acks, count)
         except (Exception, pytest.fail.Exception) as error:
@@ -85,12 +85,12 @@ def test_a_crash_at_any_point(
         with laminar.connect(state, spark=spark) as db:
             count = verify(db, acks, out)
             with monkeypatch.context() as patch:
-                patch.setattr(files, "failpoint", crash_at("manifest.before_rename"))
+                patch.setattr(durable_files, "failpoint", crash_at("manifest.before_rename"))
                 with pytest.raises(Crash):
                     cycle(db, acks, count)
         # Not every opening has something to do there.
         with monkeypatch.context() as patch, suppress(Crash):
-            patch.setattr(files, "failpoint", crash_at(point))
+            patch.setattr(durable_files, "failpoint", crash_at(point))
             laminar.connect(state, spark=spark).close()
     with laminar.connect(state, spark=spark) as db:
         assert verify(db, acks, out) >= count

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laminar
-from laminar.store import files
+from laminar.store import durable_files
 
 from .killer import ROOT, environment
 from .test_failpoints import THOROUGH
@@ -146,7 +146,7 @@ def steps_of(world: World, kind: str) -> list[Step]:
     seen: list[str] = []
     with world.opened() as db, pytest.MonkeyPatch.context() as patch:
         prepare(world, db, kind, 0)
-        patch.setattr(files, "failpoint", seen.append)
+        patch.setattr(durable_files, "failpoint", seen.append)
         try:
             db.step()
         except laminar.OperatorError:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
+from laminar.delta.affected_groups import regroup
 from laminar.delta.change import Change
 from laminar.delta.compile import compile_query
-from laminar.delta.groups import regroup
-from laminar.delta.merge import accumulate, finish, needs_reset, reset
+from laminar.delta.partials import accumulate, finish, needs_reset, reset
 from laminar.delta.program import Limited, Mapped, Merged, Program, Regrouped, Shape, Strategy
 from laminar.delta.topk import retop
 from laminar.plan.lower import lower

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlglot import exp
 
-from laminar.delta import anti, groups, join, linear, merge, topk
+from laminar.delta import affected_groups, anti, join, linear, partials, topk
 from laminar.delta.change import Change
 from laminar.delta.program import Limited, Merged, Regrouped
 from laminar.plan import theta
@@ -48,7 +48,7 @@ def _never_reset(_relation: Merged, _given: Change) -> bool:
 def _finish_without_the_old_row(
     relation: Merged, before: str | None, delta: str, *, positive: bool, first: bool
 ) -> str:
-    text = merge.finish(relation, before, delta, positive=positive, first=first)
+    text = partials.finish(relation, before, delta, positive=positive, first=first)
     return text.replace("IF(__sign < 0, __old, __new)", "IF(__sign < 0, false, __new)")
 
 
@@ -60,7 +60,7 @@ def _groups_that_keep_their_old_rows(
     relation: Regrouped, given: list[Change], *, existed: bool
 ) -> str:
     del existed
-    return groups.regroup(relation, given, existed=False)
+    return affected_groups.regroup(relation, given, existed=False)
 
 
 def _all_have_a_partner(
@@ -86,7 +86,7 @@ def _same_kind_is_same(node: Node) -> str:
     return type(node).__name__
 
 
-RENDER, MAINTAIN = "laminar.delta.render", "laminar.runtime.maintain"
+RENDER, MAINTAIN = "laminar.delta.render", "laminar.runtime.epoch.maintainer"
 
 BROKEN: dict[str, tuple[str, Callable[..., object], str]] = {
     "join": (

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laminar
-from laminar.runtime import engine
-from laminar.runtime.executor import DagExecutor
-from laminar.runtime.time_settings import TimeSettings
+from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.engine import engine
+from laminar.runtime.epoch.executor import DagExecutor
 from laminar.testing.clock import ManualClock
 from laminar.testing.faults import Faults
 

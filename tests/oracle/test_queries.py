@@ -13,8 +13,8 @@ from laminar.errors import LaminarError
 from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
 from laminar.plan.reasons import NoRule
-from laminar.runtime.explain import statements
-from laminar.runtime.relations import Relations
+from laminar.runtime.catalog.storage_plan import StoragePlan
+from laminar.runtime.introspection.explain import statements
 from laminar.session import connect
 from laminar.testing import FixedTyper, Oracle
 
@@ -41,7 +41,7 @@ def plan(query: str) -> None:
     kinds = typer.types(lowered.node)
     shape = Shape("v", lowered.names, tuple(kinds[name] for name in lowered.node.columns))
     found = compile_query(shape, lowered.node, typer)
-    stored = Relations(finished=frozenset(each.shape.name for each in found.relations))
+    stored = StoragePlan(finished=frozenset(each.shape.name for each in found.relations))
     for relation in found.relations:
         assert all(text for _, text in statements(relation, stored))
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from laminar.runtime.ports import Ports
-from laminar.runtime.spark import own_session
+from laminar.runtime.spark.session import own_session
+from laminar.runtime.spark.statement_cache import StatementCache
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -21,5 +21,5 @@ def store(spark: SparkSession, tmp_path: Path) -> SegmentStore:
 
 
 @pytest.fixture
-def ports(store: SegmentStore) -> Ports:
-    return Ports(store._spark, store)
+def ports(store: SegmentStore) -> StatementCache:
+    return StatementCache(store._spark, store)

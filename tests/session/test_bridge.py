@@ -17,10 +17,10 @@ import pytest
 
 import laminar
 from laminar.dag import DagNode
-from laminar.runtime.epoch_task import EpochTask
-from laminar.runtime.flight import Delta
-from laminar.runtime.inlet import SourceInlet
-from laminar.runtime.time_settings import TimeSettings
+from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.epoch.flight import DeltaNotice
+from laminar.runtime.epoch.node_task import EpochTask
+from laminar.runtime.ingest.connector_inlet import SourceInlet
 from laminar.testing import ManualClock
 
 from .numbers_source import MADE, declared
@@ -177,7 +177,7 @@ def test_a_slow_view_reaches_back_to_the_source_through_the_bridge(
     gate = threading.Event()
     run = EpochTask.run
 
-    def slow(task: EpochTask, node: DagNode, inputs: list[Delta]) -> Delta | None:
+    def slow(task: EpochTask, node: DagNode, inputs: list[DeltaNotice]) -> DeltaNotice | None:
         if node.name == "b":
             assert gate.wait(60)
         return run(task, node, inputs)
@@ -235,7 +235,7 @@ def test_a_slow_view_reaches_back_to_the_source_through_the_bridge(
 def test_an_epoch_that_fails_in_the_background_loses_nothing(
     db: laminar.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("laminar.runtime.continuous._FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("laminar.runtime.engine.background_loop._FIRST_PAUSE", 0.0)
     db.execute(
         declared("s", total=20) + ";CREATE TABLE t (n BIGINT);"
         "CREATE MATERIALIZED VIEW v AS SELECT CAST(note AS BIGINT) AS x FROM s WHERE n >= 10"

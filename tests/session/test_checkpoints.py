@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import laminar
-from laminar.runtime.time_settings import TimeSettings
-from laminar.store import files
+from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.store import durable_files
 from laminar.testing.clock import ManualClock
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_one_that_fails_is_told_and_the_pipeline_goes_on(
     db.insert("t", [(2,)])
     db.step()
     with monkeypatch.context() as patch:
-        patch.setattr(files, "failpoint", full)
+        patch.setattr(durable_files, "failpoint", full)
         with pytest.raises(laminar.StoreUnwritable, match="LMR-6006"):
             db.checkpoint()
     db.insert("t", [(3,)])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laminar
-from laminar.runtime.filling import Filler
+from laminar.runtime.epoch.fill import Filler
 from laminar.testing.clock import ManualClock
 from laminar.testing.faults import Faults
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laminar
-from laminar.runtime import engine
-from laminar.runtime.executor import DagExecutor
-from laminar.runtime.metrics import GroupMetrics
-from laminar.store import files
+from laminar.runtime.engine import engine
+from laminar.runtime.epoch.executor import DagExecutor
+from laminar.runtime.introspection.metrics import GroupMetrics
+from laminar.store import durable_files
 
 from .groups import DIAMOND, cursors, new_clock, opened, rows
 
@@ -228,7 +228,7 @@ def test_a_crash_in_the_middle_of_a_group_commit(
                 raise Killed
 
         db.engine.catalog.registry.set_state("c", laminar.MvState.RUNNING)
-        monkeypatch.setattr(files, "failpoint", die)
+        monkeypatch.setattr(durable_files, "failpoint", die)
         with pytest.raises(Killed):
             db.step()
         monkeypatch.undo()

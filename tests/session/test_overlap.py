@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import laminar
-from laminar.store import files
+from laminar.store import durable_files
 
 pytestmark = pytest.mark.spark
 
@@ -117,7 +117,7 @@ def test_checkpoints_of_epochs_in_the_air(
         # A checkpoint of what waits keeps it, too; so the way back is there more than once.
         flowing.restore(flowing.checkpoint())
         with monkeypatch.context() as patch:
-            patch.setattr(files, "failpoint", full_disk)
+            patch.setattr(durable_files, "failpoint", full_disk)
             with pytest.raises(laminar.StoreUnwritable):
                 flowing.step()
     flowing.drain()

@@ -11,7 +11,7 @@ import pytest
 
 import laminar
 from laminar import DagBuilder, RecoveryConfig, RecoveryMode
-from laminar.store import files
+from laminar.store import durable_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -164,19 +164,19 @@ def test_operators_get_their_state_back(spark: SparkSession, tmp_path: Path) -> 
         db.step()
         assert operator.total == 7
         assert (7,) in db.sql("SELECT n FROM total").rows()
-        monkey = files.failpoint
+        monkey = durable_files.failpoint
         db.insert("t", [(1,)])
 
         def crash(point: str) -> None:
             if point == "manifest.before_write":
                 raise KeyboardInterrupt
 
-        files.failpoint = crash
+        durable_files.failpoint = crash
         try:
             with pytest.raises(KeyboardInterrupt):
                 db.step()
         finally:
-            files.failpoint = monkey
+            durable_files.failpoint = monkey
     with laminar.connect(tmp_path, spark=spark) as db:
         # The epoch that was cut short waits for the operator.
         assert (db.recovery.replayed, db.recovery.to_replay) == ((), (5,))

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 import laminar
-from laminar.store import files
+from laminar.store import durable_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -187,7 +187,7 @@ def test_a_crash_between_any_two_writes_shows_in_no_sink(
                 return
             assert crash_at == ""
 
-    monkeypatch.setattr(files, "failpoint", reach)
+    monkeypatch.setattr(durable_files, "failpoint", reach)
     with laminar.connect(state, spark=spark) as db:
         db.execute(
             "CREATE TABLE t (id INT, x INT);"

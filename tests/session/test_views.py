@@ -190,7 +190,7 @@ def test_a_stored_view_that_would_be_refused_today_keeps_nobody_out(
 ) -> None:
     view = "CREATE MATERIALIZED VIEW {} AS SELECT COUNT(*) AS n FROM t WHERE at < 'now'"
     with monkeypatch.context() as before, laminar.connect(tmp_path, spark=spark) as db:
-        before.setattr("laminar.runtime.views.unfinished_times", lambda _: [])
+        before.setattr("laminar.runtime.catalog.compile_view.unfinished_times", lambda _: [])
         db.execute("CREATE TABLE t (at TIMESTAMP)")
         db.execute(view.format("old"))
     with laminar.connect(tmp_path, spark=spark) as db:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import laminar
-from laminar.runtime.defining import drop
+from laminar.runtime.statements.create_drop import drop
 from laminar.sql import parse_script
 from laminar.sql.tokens import tokenize
 

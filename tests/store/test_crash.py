@@ -13,7 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from laminar.model.trace import Manifest, Trace
-from laminar.store import ManifestStore, PendingLog, SegmentStore, compact, files, sweep
+from laminar.store import ManifestStore, PendingLog, SegmentStore, compact, durable_files, sweep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,7 +124,7 @@ def test_the_script_knows_every_point(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(files, "failpoint", script(None, seen))
+    monkeypatch.setattr(durable_files, "failpoint", script(None, seen))
     step(tmp_path, spark)
     assert set(POINTS) <= set(seen)
     assert {each.split("#")[0] for each in [*POINTS, *BETWEEN]} == {
@@ -140,7 +140,7 @@ def test_a_crash_leaves_the_last_epoch_and_nothing_that_counts(
     expected = content(tmp_path, spark, before)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "failpoint", script(point, []))
+        patch.setattr(durable_files, "failpoint", script(point, []))
         with pytest.raises(Crash):
             step(tmp_path, spark)
 

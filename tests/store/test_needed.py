@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckpointMetadata
 from laminar.model.trace import Manifest, Segment, Trace
-from laminar.runtime.changelog import DagChangelogPropagator, Need
-from laminar.runtime.timeline import Timeline
-from laminar.store import files
+from laminar.runtime.history.timeline import Timeline
+from laminar.runtime.output.changelog import DagChangelogPropagator, Need
+from laminar.store import durable_files
 
 RETAINED, WITHIN, CHECKPOINTS = 3, 8, 2
 
@@ -58,7 +58,7 @@ class World:
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
-        return Segment((name,), lo, hi, 1, 1, True, (files.checksum(path),))
+        return Segment((name,), lo, hi, 1, 1, True, (durable_files.checksum(path),))
 
     def pinned(self, epoch: int) -> frozenset[int]:
         """What the engine asks to be kept, worked out as it does."""

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing
-from laminar.store import PendingLog, files
+from laminar.store import PendingLog, durable_files
 
 PLACED = ("pending.after_rename", "pending.after_sync")
 """Where a batch has its name."""
@@ -73,7 +73,7 @@ def test_a_crash_keeps_a_batch_whole_or_not_at_all(
 
     PendingLog(tmp_path).append("t", rows(1))
     seen: list[str] = []
-    monkeypatch.setattr(files, "failpoint", seen.append)
+    monkeypatch.setattr(durable_files, "failpoint", seen.append)
     PendingLog(tmp_path / "other").append("t", rows(1))
     assert len(seen) == 5
 
@@ -84,7 +84,7 @@ def test_a_crash_keeps_a_batch_whole_or_not_at_all(
                 raise Crash
 
         before = seqs(PendingLog(tmp_path), "t")
-        monkeypatch.setattr(files, "failpoint", crash)
+        monkeypatch.setattr(durable_files, "failpoint", crash)
         with pytest.raises(Crash):
             PendingLog(tmp_path).append("t", rows(1))
         kept = seqs(PendingLog(tmp_path), "t")

@@ -12,7 +12,7 @@ import pytest
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
 from laminar.model.trace import WEIGHT, Segment
-from laminar.store import SegmentStore, compact, files
+from laminar.store import SegmentStore, compact, durable_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -322,7 +322,7 @@ def test_spark_on_a_store_that_cannot_be_written(
         folder.rename(folder.with_name("away"))
         folder.write_text(point)
 
-    monkeypatch.setattr(files, "failpoint", replace_folder_by_file)
+    monkeypatch.setattr(durable_files, "failpoint", replace_folder_by_file)
     with pytest.raises(StoreUnwritable):
         store.write_frame("r", 2, spark.range(10))
 

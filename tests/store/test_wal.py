@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laminar.errors import StoreUnwritable, UnsupportedFormat
-from laminar.store import EpochLog, Range, files
+from laminar.store import EpochLog, Range, durable_files
 from laminar.store import wal as module
 from laminar.store.wal import WAL
 
@@ -94,7 +94,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "failpoint", full)
+        patch.setattr(durable_files, "failpoint", full)
         with pytest.raises(StoreUnwritable, match="LMR-6006"):
             log.begin(2, [Range("t", 1, 2)])
         log.withdraw(1)
@@ -142,7 +142,7 @@ def test_a_crash_at_any_point_leaves_records_that_are_whole(
 
     seen: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(files, "failpoint", seen.append)
+        patch.setattr(durable_files, "failpoint", seen.append)
         write(tmp_path / "whole")
     assert {"wal.after_create", "wal.before_rewrite", "wal.after_rewrite"} <= set(seen)
     for point in dict.fromkeys(seen):
@@ -153,7 +153,7 @@ def test_a_crash_at_any_point_leaves_records_that_are_whole(
 
         root = tmp_path / point
         with monkeypatch.context() as patch:
-            patch.setattr(files, "failpoint", crash)
+            patch.setattr(durable_files, "failpoint", crash)
             with pytest.raises(Crash):
                 write(root)
         again = EpochLog(root)

@@ -19,7 +19,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.bridge.messages import RowBatch, size_of
 from laminar.errors import SpillCorrupt, UnsupportedFormat
-from laminar.store import files
+from laminar.store import durable_files
 
 SPILL = "spill"
 """The folder of all spill files under the store's root."""
@@ -74,12 +74,14 @@ class SpillLog:
 
     def _open(self) -> None:
         for path in sorted(self._folder.iterdir()):
-            if path.name.endswith(files.TEMP_SUFFIX):
-                files.remove_quietly(path, point="spill")
+            if path.name.endswith(durable_files.TEMP_SUFFIX):
+                durable_files.remove_quietly(path, point="spill")
             elif _NAME.fullmatch(path.name):
                 self._next = int(path.stem) + 1
                 if _version(path) == 1:
-                    files.remove_quietly(path, point="spill")  # its header cannot be checked
+                    durable_files.remove_quietly(
+                        path, point="spill"
+                    )  # its header cannot be checked
                 else:
                     self.found.append(_described(path))
         self._written = sum(each.size for each in self.found)
@@ -106,7 +108,7 @@ class SpillLog:
         if limit is not None and self.bytes + len(data) > limit:
             return None
         path = self._folder / f"{self._next:012d}.spill"
-        files.write_atomic(path, data, point="spill")
+        durable_files.write_atomic(path, data, point="spill")
         self._next += 1
         self._written += len(data)
         return SpillFile(
@@ -145,7 +147,7 @@ class SpillLog:
 
     def remove(self, file: SpillFile) -> None:
         """Forget a batch whose epoch is committed."""
-        files.remove_quietly(file.path, point="spill")
+        durable_files.remove_quietly(file.path, point="spill")
         self._removed += file.size
 
     def clear(self) -> None:

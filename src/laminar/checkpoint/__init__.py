@@ -4,7 +4,7 @@ from laminar.checkpoint.config import DagCheckpointConfig, RecoveryConfig, Recov
 from laminar.checkpoint.coordinator import CheckpointProgress, DagCheckpointCoordinator
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery import DagRecoveryManager
-from laminar.checkpoint.report import DagRecoveryMetrics, RecoveryWarning
+from laminar.checkpoint.recovery_report import DagRecoveryMetrics, RecoveryWarning
 from laminar.checkpoint.storage import CheckpointStorage
 
 __all__ = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from laminar.checkpoint.in_flight import IN_FLIGHT
 from laminar.model.trace import Manifest
-from laminar.store import files
+from laminar.store import durable_files
 from laminar.store.cursors import SINKS, SUBSCRIPTIONS
 from laminar.store.links import bring
 from laminar.store.manifests import MANIFESTS
@@ -46,7 +46,7 @@ def whole_state(root: Path, manifests: Iterable[Manifest], why: str) -> Path:
             if path.is_file():
                 _bring(root, path.relative_to(root).as_posix(), target, copies=True)
     keep_data(root, manifests, target)
-    files.sync_dir(target.parent)
+    durable_files.sync_dir(target.parent)
     return target
 
 
@@ -69,11 +69,11 @@ def move(root: Path, paths: Iterable[Path], target: Path) -> None:
     for path in paths:
         name = path.relative_to(root).as_posix()
         _bring(root, name, target)
-        files.remove(path, point="aside")
-        files.sync_dir(path.parent)
+        durable_files.remove(path, point="aside")
+        durable_files.sync_dir(path.parent)
 
 
 def _bring(root: Path, name: str, target: Path, *, copies: bool = False) -> None:
     place = target / name
-    files.make_dir(place.parent)
+    durable_files.make_dir(place.parent)
     bring(root / name, place, copies=copies)

@@ -23,7 +23,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from laminar.checkpoint.verify import fault
 from laminar.errors.store import SegmentCorrupt, UnsupportedFormat
 from laminar.model.trace import Segment
-from laminar.store import LoggedEpoch, Range, files, parquet
+from laminar.store import LoggedEpoch, Range, durable_files, parquet
 from laminar.store.links import bring
 from laminar.store.names import folder_name
 from laminar.store.sealed import Unsealed, seal, unseal
@@ -82,7 +82,7 @@ class Overtaken:
                     f"{IN_FLIGHT}/{self.logged.epoch:012d}-{folder_name(each.range.table)}.parquet"
                 )
                 beside[name] = parquet.encode(each.ahead)
-                ahead = {"file": name, "checksum": files.checksum_of(beside[name])}
+                ahead = {"file": name, "checksum": durable_files.checksum_of(beside[name])}
             entries[each.range.table] = {
                 "segment": each.segment and each.segment.to_json(),
                 "rows": each.rows,
@@ -139,10 +139,10 @@ class InFlight:
         for at, name in enumerate(found.segment.files):
             fresh = f"{epoch:012d}-{uuid.uuid4().hex[:12]}-{at}.parquet"
             path = self._root / DATA / folder_name(taken.table) / fresh
-            with files.unwritable(path):
-                files.make_dir(path.parent)
+            with durable_files.unwritable(path):
+                durable_files.make_dir(path.parent)
                 bring(self._root / name, path)
-                files.sync_dir(path.parent)
+                durable_files.sync_dir(path.parent)
             names.append(path.relative_to(self._root).as_posix())
         segment = replace(found.segment, files=tuple(names), lo=epoch, hi=epoch)
         return replace(found, segment=segment)
@@ -172,12 +172,12 @@ class InFlight:
             self._forget(each)
         for base in _numbers(self._top):
             if self._top / f"{base:012d}" != self._folder or not self._epochs:
-                files.remove_tree(self._top / f"{base:012d}", point=IN_FLIGHT)
+                durable_files.remove_tree(self._top / f"{base:012d}", point=IN_FLIGHT)
 
     def _forget(self, epoch: int) -> None:
         # The note first: files without one are debris.
-        files.remove_quietly(self._note(epoch), point=IN_FLIGHT)
-        files.remove_tree(self._of(epoch), point=IN_FLIGHT)
+        durable_files.remove_quietly(self._note(epoch), point=IN_FLIGHT)
+        durable_files.remove_tree(self._of(epoch), point=IN_FLIGHT)
         self._epochs.discard(epoch)
 
     def _delivered(self, epoch: int, taken: Range, data: Mapping[str, Any]) -> Delivered:
@@ -220,16 +220,16 @@ def put_back(root: Path, base: int, kept: Path, entries: Mapping[int, Mapping[st
         entries: epoch, as it will be numbered -> its entry in the description.
     """
     folder = root.resolve() / IN_FLIGHT / f"{base:012d}"
-    files.remove_tree(folder, point=IN_FLIGHT)  # the rest of an attempt that was cut short
+    durable_files.remove_tree(folder, point=IN_FLIGHT)  # the rest of an attempt that was cut short
     for epoch, entry in entries.items():
         for name in checksums(entry):
             path = folder / f"{epoch:012d}" / name
-            files.make_dir(path.parent)
+            durable_files.make_dir(path.parent)
             bring(kept / name, path)
-            files.sync_dir(path.parent)
+            durable_files.sync_dir(path.parent)
         if entry["delivered"]:
             record = {"format": FORMAT_VERSION, "epoch": epoch, **entry}
-            files.write_atomic(folder / f"{epoch:012d}.json", seal(record), point=IN_FLIGHT)
+            durable_files.write_atomic(folder / f"{epoch:012d}.json", seal(record), point=IN_FLIGHT)
 
 
 def _numbers(folder: Path, suffix: str = "") -> list[int]:

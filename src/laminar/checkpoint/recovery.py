@@ -19,13 +19,13 @@ from laminar.checkpoint.config import RecoveryConfig
 from laminar.checkpoint.fingerprint import changed, own_traces, without
 from laminar.checkpoint.in_flight import checksums, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
-from laminar.checkpoint.report import DagRecoveryMetrics, Damage
+from laminar.checkpoint.recovery_report import DagRecoveryMetrics, Damage
 from laminar.checkpoint.storage import CheckpointStorage
 from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
 from laminar.errors.dag import RecoveryFailed
 from laminar.errors.store import CheckpointCorrupt
 from laminar.model.trace import Manifest
-from laminar.store import EpochLog, ManifestStore, PendingLog, files
+from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files
 from laminar.store.links import bring
 
 _PLAIN_EMISSION = {"mode": "update", "every_us": 0, "lateness_us": None, "late_to": None}
@@ -88,7 +88,7 @@ class DagRecoveryManager:
             return Recovered(DagRecoveryMetrics(None, {}, 0, target=self._target))
         choice = self._choose(readable)
         self._require_log(choice.manifest)
-        with files.unwritable(self._root):
+        with durable_files.unwritable(self._root):
             placed, folder = self._put(choice, readable, list(unreadable))
             pushed, folder = self._heal_pushed(placed, folder)
         log = EpochLog(self._root)
@@ -96,7 +96,7 @@ class DagRecoveryManager:
         damaged += [Damage(*each.split(": ", 1)) for each in log.damaged]
         if log.damaged:
             folder = folder or self._folder()
-            with files.unwritable(self._root):
+            with durable_files.unwritable(self._root):
                 aside.keep_log(self._root, folder)
             log.mend()
         log.close()
@@ -232,11 +232,11 @@ class DagRecoveryManager:
         if placed is not manifest or choice.checkpoint is not None:
             placed = replace(placed, revision=self._manifests.next_revision(placed.epoch))
             self._manifests.commit(placed)
-        files.failpoint("recovery.before_aside")
+        durable_files.failpoint("recovery.before_aside")
         if folder is not None:
             paths = [self._manifests.path_of(each) for each in unusable]
             aside.move(self._root, [*paths, *unreadable], folder)
-        files.failpoint("recovery.after_aside")
+        durable_files.failpoint("recovery.after_aside")
         return placed, folder
 
     def _folder(self) -> Path:
@@ -247,9 +247,9 @@ class DagRecoveryManager:
             path = self._root / name
             if path.exists():
                 aside.move(self._root, [path], folder)
-            files.make_dir(path.parent)
+            durable_files.make_dir(path.parent)
             bring(good, path)
-            files.sync_dir(path.parent)
+            durable_files.sync_dir(path.parent)
 
     def _heal_pushed(self, placed: Manifest, folder: Path | None) -> tuple[list[str], Path | None]:
         """Verify the rows that were pushed and not read; take those that are damaged from copies.
@@ -311,10 +311,10 @@ def bring_back(
     for each in segment_files(manifest):
         path = root / each.name
         if fault(path, each.checksum) is not None:
-            files.make_dir(path.parent)
-            files.remove(path, point="recovery")
+            durable_files.make_dir(path.parent)
+            durable_files.remove(path, point="recovery")
             bring(storage.place(found, each.name), path)
-            files.sync_dir(path.parent)
+            durable_files.sync_dir(path.parent)
 
 
 def reconciled(choice: _Choice, newest: Manifest) -> Manifest:

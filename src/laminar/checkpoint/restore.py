@@ -22,7 +22,7 @@ from laminar.checkpoint.storage import CheckpointStorage
 from laminar.checkpoint.verify import fault
 from laminar.errors.dag import NoCheckpointFound, RecoveryFailed
 from laminar.model.trace import Manifest
-from laminar.store import EpochLog, ManifestStore, PendingLog, files
+from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files
 from laminar.store.links import bring
 
 RESTORED = "restored"
@@ -91,17 +91,17 @@ def go_back(
     found, manifest = checkpoint
     root = root.resolve()
     head = manifests.last_number()
-    files.failpoint("restore.before_aside")
+    durable_files.failpoint("restore.before_aside")
     kept, _ = manifests.readable()
     # What was in flight follows, under the numbers that come next.
     waiting = found.in_flight_by_epoch(head + 1 - found.epoch)
-    with files.unwritable(root):
+    with durable_files.unwritable(root):
         folder = aside.whole_state(root, kept, f"before-restore-epoch-{head}")
-        files.failpoint("restore.after_aside")
+        durable_files.failpoint("restore.after_aside")
         bring_back(root, storage, found, manifest)
         _bring_back_pushed(root, storage, found)
         put_back(root, head + 1, storage.own_folder(found), waiting)
-        files.failpoint("restore.after_bring")
+        durable_files.failpoint("restore.after_bring")
     defined = manifest.catalog if catalog is None else catalog
     names = {each["name"]: each["kind"] for each in defined}
     rebuild = tuple(n for n in changed(manifest.catalog, defined) if names[n] == "view")
@@ -133,7 +133,7 @@ def go_back(
         },
     )
     manifests.commit(placed)
-    files.failpoint("restore.after_commit")
+    durable_files.failpoint("restore.after_commit")
     return Restored(found.checkpoint_id, placed.epoch, folder, placed, rebuild)
 
 
@@ -153,7 +153,7 @@ def finish(manifest: Manifest, pending: PendingLog, log: EpochLog) -> None:
     for table, last in left["last"].items():
         pending.drop_through(table, manifest.offsets.get(table) or 0)
         pending.remove_between(table, left["pushed"].get(table, 0) + 1, last)
-    files.failpoint("restore.after_finish")
+    durable_files.failpoint("restore.after_finish")
 
 
 def numbers(manifest: Manifest) -> dict[str, int]:
@@ -169,6 +169,6 @@ def _bring_back_pushed(
     for name in found.pushed_files:
         path = root / name
         if not path.exists():
-            files.make_dir(path.parent)
+            durable_files.make_dir(path.parent)
             bring(storage.own_folder(found) / name, path)
-            files.sync_dir(path.parent)
+            durable_files.sync_dir(path.parent)

@@ -26,7 +26,7 @@ from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
 from laminar.errors.dag import NoCheckpointFound
 from laminar.errors.store import CheckpointCorrupt, SegmentCorrupt
 from laminar.model.trace import Manifest
-from laminar.store import files
+from laminar.store import durable_files
 from laminar.store.links import bring
 from laminar.store.sealed import Unsealed, seal, unseal
 
@@ -132,22 +132,24 @@ class CheckpointStorage:
         known = self._known(pool) if config.incremental else frozenset()
         new = [each for each in wanted if each.name not in known]
         try:
-            with files.unwritable(own):
-                files.make_dir(own)
-                files.failpoint("checkpoint.before_files")
+            with durable_files.unwritable(own):
+                durable_files.make_dir(own)
+                durable_files.failpoint("checkpoint.before_files")
             self._keep([each.name for each in new], pool, copies=config.copies)
             self._keep(pushed, own.name, copies=config.copies)
             in_flight = self._keep_in_flight(own, list(overtaken), copies=config.copies)
-            files.failpoint("checkpoint.after_files")
+            durable_files.failpoint("checkpoint.after_files")
             bad = faults(new, lambda n: self.folder / pool / n, self._parallelism)
             for each, reason in bad.items():
                 raise SegmentCorrupt(str(self._root / each.name), reason)
-            files.write_atomic(own / _MANIFEST, seal(manifest.to_json()), point="checkpoint_state")
+            durable_files.write_atomic(
+                own / _MANIFEST, seal(manifest.to_json()), point="checkpoint_state"
+            )
             sizes = {each.name: self._size(pool, each.name) for each in wanted}
             done = replace(
                 draft,
                 in_flight=in_flight,
-                pushed_files={name: files.checksum(own / name) for name in pushed},
+                pushed_files={name: durable_files.checksum(own / name) for name in pushed},
                 duration=round(draft.duration + time.perf_counter() - started, 6),
                 pool=pool,
                 files=len(wanted),
@@ -155,9 +157,9 @@ class CheckpointStorage:
                 new_files=len(new),
                 new_bytes=sum(sizes[each.name] for each in new),
             )
-            files.write_atomic(own / _METADATA, seal(done.to_json()), point="checkpoint")
+            durable_files.write_atomic(own / _METADATA, seal(done.to_json()), point="checkpoint")
         except Exception:
-            files.remove_tree(own, point="checkpoint")
+            durable_files.remove_tree(own, point="checkpoint")
             raise
         return done
 
@@ -167,7 +169,7 @@ class CheckpointStorage:
         gone = [each for each in ids[:-count] if each not in pinned]
         for each in gone:
             # The description first: what has lost it is no checkpoint any more, only debris.
-            files.remove_quietly(self._of(each) / _METADATA, point="checkpoint")
+            durable_files.remove_quietly(self._of(each) / _METADATA, point="checkpoint")
         if gone:
             self.sweep()
         return gone
@@ -182,7 +184,7 @@ class CheckpointStorage:
         whole = set(self.ids())
         for each in self._numbers():
             if each not in whole:
-                files.remove_tree(self._of(each), point="checkpoint")
+                durable_files.remove_tree(self._of(each), point="checkpoint")
         if len(self.complete()) < len(whole):
             return
         for pool in (LINKS, COPIES):
@@ -192,7 +194,7 @@ class CheckpointStorage:
                 for name in found:
                     path = Path(folder, name)
                     if path.relative_to(top).as_posix() not in names:
-                        files.remove_quietly(path, point="checkpoint_file")
+                        durable_files.remove_quietly(path, point="checkpoint_file")
 
     def _known(self, pool: str) -> frozenset[str]:
         """Return the data files in a pool that complete checkpoints need."""
@@ -201,14 +203,14 @@ class CheckpointStorage:
 
     def _keep(self, names: Iterable[str], pool: str, *, copies: bool) -> None:
         names = list(names)
-        with files.unwritable(self.folder / pool):
+        with durable_files.unwritable(self.folder / pool):
             folders = {(self.folder / pool / name).parent for name in names}
             for folder in folders:
-                files.make_dir(folder)
+                durable_files.make_dir(folder)
             with ThreadPoolExecutor(self._parallelism) as threads:
                 list(threads.map(lambda name: self._bring(name, pool, copies=copies), names))
             for folder in folders:
-                files.sync_dir(folder)
+                durable_files.sync_dir(folder)
 
     def _keep_in_flight(
         self, own: Path, overtaken: list[Overtaken], *, copies: bool
@@ -219,7 +221,7 @@ class CheckpointStorage:
             entry, beside = each.kept()
             self._keep(each.files, own.name, copies=copies)
             for name, data in beside.items():
-                files.write_atomic(own / name, data, point="checkpoint_ahead")
+                durable_files.write_atomic(own / name, data, point="checkpoint_ahead")
             entries[str(each.logged.epoch)] = entry
         for name, checksum in ((n, c) for e in entries.values() for n, c in checksums(e).items()):
             if (reason := fault(own / name, checksum)) is not None:

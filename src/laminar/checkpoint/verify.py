@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from laminar.model.trace import Manifest
-from laminar.store import files
+from laminar.store import durable_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def faults(
 def fault(path: Path, expected: str) -> str | None:
     """Return what is wrong with one file; None if nothing is."""
     try:
-        found = files.checksum(path)
+        found = durable_files.checksum(path)
     except FileNotFoundError:
         return "it is missing"
     except OSError as error:

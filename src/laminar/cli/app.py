@@ -62,8 +62,8 @@ def run(
 ) -> None:
     """Run a script and carry its views forward until all sources are idle."""
     form = _format(as_json=as_json, as_csv=as_csv)
+    from laminar.cli.input import read_file
     from laminar.cli.opening import open_database
-    from laminar.cli.reading import read_file
     from laminar.cli.scripts import run_script
     from laminar.sql import parse_script
 
@@ -88,8 +88,8 @@ def sql(
 ) -> None:
     """Talk SQL: an interactive shell, or statements from -c or a pipe."""
     form = _format(as_json=as_json, as_csv=as_csv)
+    from laminar.cli.input import parse_steps
     from laminar.cli.opening import open_database
-    from laminar.cli.reading import parse_steps
     from laminar.cli.scripts import run_steps
 
     if command is None and sys.stdin.isatty():
@@ -113,8 +113,8 @@ def explain(
     """Check a script and show its DAG and plans; no data is touched."""
     form = _format(as_json=as_json)
     from laminar.cli.explain import define, explained, show_explained
+    from laminar.cli.input import read_file
     from laminar.cli.opening import open_database
-    from laminar.cli.reading import read_file
     from laminar.sql import parse_script
 
     statements = parse_script(read_file(file))
@@ -135,7 +135,7 @@ def status(state: State = None, as_json: Json = False) -> None:
     """Show what a database holds, without starting Spark."""
     form = _format(as_json=as_json)
     from laminar.cli.status import find_state, show_status
-    from laminar.runtime.status import read_status
+    from laminar.runtime.introspection.status import read_status
 
     found = read_status(find_state(state))
     if form is Format.JSON:

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from laminar.cli.reading import Command, parse_steps, read_file
+from laminar.cli.input import Command, parse_steps, read_file
 from laminar.cli.runner import Runner, interruptible
 from laminar.errors import SqlError, SqlSyntaxError, UnknownRelation, nearest
-from laminar.runtime.definitions import OperatorDefinition, TableDefinition
-from laminar.runtime.secrets import shown_definition
+from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition
+from laminar.runtime.catalog.redaction import shown_definition
 
 _E = TypeVar("_E", bound=SqlError)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from laminar.cli.output import Printer
-from laminar.runtime.explain import parts_of
+from laminar.runtime.introspection.explain import parts_of
 from laminar.session import Database
 from laminar.sql import (
     AlterView,

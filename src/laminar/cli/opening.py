@@ -28,7 +28,7 @@ def open_database(
 
 def _opened(state: Path | None, master: str | None, *, verbose: bool, read_only: bool) -> Database:
     from laminar.cli.status import find_state
-    from laminar.runtime.spark import start_spark
+    from laminar.runtime.spark.session import start_spark
 
     if read_only:
         state = find_state(state)

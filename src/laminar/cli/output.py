@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from laminar.errors import LaminarError
-from laminar.tables import RowsTable, text_of
+from laminar.text_table import RowsTable, text_of
 
 if TYPE_CHECKING:
     from laminar.result import Result

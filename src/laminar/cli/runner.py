@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from laminar.cli.input import Command, Step
 from laminar.cli.output import Printer
-from laminar.cli.reading import Command, Step
 from laminar.result import Result
 from laminar.session import Database
 from laminar.sql import Query

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.status import Status
 
+from laminar.cli.input import Step
 from laminar.cli.output import Format, Printer
-from laminar.cli.reading import Step
 from laminar.cli.runner import Runner
 from laminar.result import Result
-from laminar.runtime.report import EpochReport
+from laminar.runtime.epoch.report import EpochReport
 from laminar.session import Database
 from laminar.sql import Query, Statement
 

@@ -17,12 +17,12 @@ from prompt_toolkit.output import Output
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
 
 from laminar.cli.completion import SqlCompleter
+from laminar.cli.input import is_complete, parse_steps
 from laminar.cli.output import Printer, print_error
-from laminar.cli.reading import is_complete, parse_steps
 from laminar.cli.runner import Runner
 from laminar.errors import LaminarError
-from laminar.runtime.functions import known_functions
-from laminar.runtime.system import TABLES
+from laminar.runtime.introspection.system import TABLES
+from laminar.runtime.spark.functions import known_functions
 from laminar.session import Database
 from laminar.sql.system import SYSTEM
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from laminar.cli.output import Printer
 from laminar.errors import DatabaseNotFound
-from laminar.runtime.status import DatabaseStatus, RelationStatus
+from laminar.runtime.introspection.status import DatabaseStatus, RelationStatus
 from laminar.store import ManifestStore
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from laminar.console.folder import Snapshot
 from laminar.dag import DagChannelType, DagNodeType
 from laminar.errors import UnknownRelation
-from laminar.runtime.definitions import OperatorDefinition, TableDefinition, ViewDefinition
-from laminar.runtime.secrets import shown_definition, shown_options, shown_sql
-from laminar.runtime.status import RelationStatus, kind_of
+from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition, ViewDefinition
+from laminar.runtime.catalog.redaction import shown_definition, shown_options, shown_sql
+from laminar.runtime.introspection.status import RelationStatus, kind_of
 
 
 def status(now: Snapshot) -> dict[str, Any]:

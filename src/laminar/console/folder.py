@@ -13,7 +13,7 @@ from pathlib import Path
 from laminar.console.graph import Graph
 from laminar.console.history import EpochSummary, History
 from laminar.model.trace import Manifest
-from laminar.runtime.status import DatabaseStatus, StatusReader
+from laminar.runtime.introspection.status import DatabaseStatus, StatusReader
 from laminar.store.cursors import CursorStore
 
 FRESH_SECONDS = 0.5

@@ -10,7 +10,8 @@ from typing import Any
 from laminar.dag import StreamingDag
 from laminar.model.trace import Manifest
 from laminar.mv import MaterializedView, MvRegistry
-from laminar.runtime.definitions import (
+from laminar.runtime.catalog.consistency_groups import groups_of
+from laminar.runtime.catalog.definitions import (
     Definition,
     LateDefinition,
     OperatorDefinition,
@@ -18,7 +19,6 @@ from laminar.runtime.definitions import (
     ViewDefinition,
     from_json,
 )
-from laminar.runtime.groups import groups_of
 from laminar.sql import relations_of
 from laminar.sql.asof import rewrite_asof
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from laminar.console.folder import Snapshot
 from laminar.model.event_time import END_OF_TIME
-from laminar.runtime.definitions import TableDefinition
+from laminar.runtime.catalog.definitions import TableDefinition
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

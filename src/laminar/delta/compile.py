@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from laminar.delta.accumulators import Accumulators, mergeable
 from laminar.delta.block import block_of
 from laminar.delta.guards import guard_of
-from laminar.delta.merge import accumulate
+from laminar.delta.partials import accumulate
 from laminar.delta.program import (
     Aged,
     Emitted,

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from laminar.delta.change import Version, columns, consolidate, table
 from laminar.delta.lateness import below
-from laminar.delta.merge import content, finish
+from laminar.delta.partials import content, finish
 from laminar.delta.program import Emitted, Merged
 from laminar.model.trace import WEIGHT
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from laminar.plan.arrival import in_order
-from laminar.plan.calls import (
+from laminar.plan.aggregate_calls import (
     aggregated,
     determined,
     filtered,
     first_or_last,
     mergeable_parts,
 )
+from laminar.plan.arrival import in_order
 from laminar.plan.context import Context
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project, UnionAll
 from laminar.plan.reasons import NoRule, Reason

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from sqlglot import exp
 
-from laminar.plan.calls import has_aggregates
+from laminar.plan.aggregate_calls import has_aggregates
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Scope, text
 

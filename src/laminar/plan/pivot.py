@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from laminar.plan.aggregate_calls import has_aggregates, is_aggregate
 from laminar.plan.aggregation import aggregate_units
-from laminar.plan.calls import has_aggregates, is_aggregate
 from laminar.plan.context import Context, Lowered
 from laminar.plan.nodes import Filter, Generate, Project
 from laminar.plan.reasons import NoRule, Reason

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from laminar.plan.aggregate_calls import has_aggregates
 from laminar.plan.aggregation import aggregate_units
-from laminar.plan.calls import has_aggregates
 from laminar.plan.context import CommonTables, Context
 from laminar.plan.domain import Nested, nested
 from laminar.plan.joins import Pair, inner_join, keyed_join, same

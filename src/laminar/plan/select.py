@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from laminar.plan.aggregate_calls import aggregated, has_aggregates, is_aggregated
 from laminar.plan.aggregation import Units, aggregate_units, grouping_call
 from laminar.plan.aging import age, reads_clock
-from laminar.plan.calls import aggregated, has_aggregates, is_aggregated
 from laminar.plan.context import CommonTables, Context, Lowered
 from laminar.plan.domain import Domain
 from laminar.plan.from_clause import from_clause
@@ -19,7 +19,7 @@ from laminar.plan.nodes import Aggregate, Node, Project
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Scope, conjuncts, text, unique
 from laminar.plan.subqueries import apply_condition, has_subquery
-from laminar.plan.windows import add_windows, named_windows
+from laminar.plan.window_functions import add_windows, named_windows
 from laminar.sql.keywords import keywords
 
 _KNOWN_CLAUSES = keywords(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from laminar.plan.calls import has_aggregates
+from laminar.plan.aggregate_calls import has_aggregates
 from laminar.plan.context import CommonTables, Context
 from laminar.plan.domain import nested
 from laminar.plan.joins import KeyedCondition, Pair, keyed_join, only, semi_join, where

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
-from laminar.sql.changes import refuse_changes
 from laminar.sql.columns import take_columns
 from laminar.sql.cursor import Cursor
 from laminar.sql.options import take_options
@@ -15,6 +14,7 @@ from laminar.sql.statements import (
     RelationKind,
     Statement,
 )
+from laminar.sql.table_changes import refuse_changes
 from laminar.sql.time_travel import refuse_time_travel
 from laminar.sql.trailing import find_trailing, take_trailing
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
-from laminar.sql.changes import refuse_changes
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
 from laminar.sql.query import refuse_streams
 from laminar.sql.statements import Merge, MergeAction, MergeClause, MergeKind
+from laminar.sql.table_changes import refuse_changes
 from laminar.sql.time_travel import refuse_time_travel
 from laminar.sql.tokens import Kind
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from laminar.errors import nearest
 from laminar.errors.sql import SqlSyntaxError
-from laminar.sql import change, create, manage, merge, query
+from laminar.sql import create, dml, manage, merge, query
 from laminar.sql.cursor import Cursor
 from laminar.sql.statements import Statement
 from laminar.sql.tokens import Token, tokenize
@@ -19,9 +19,9 @@ STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
     "PAUSE": manage.take_pause,
     "RESUME": manage.take_resume,
     "REFRESH": manage.take_refresh,
-    "INSERT": change.take_insert,
-    "DELETE": change.take_delete,
-    "UPDATE": change.take_update,
+    "INSERT": dml.take_insert,
+    "DELETE": dml.take_delete,
+    "UPDATE": dml.take_update,
     "MERGE": merge.take_merge,
     **dict.fromkeys(query.STARTS, query.take_query),
     "FROM": query.take_query,

@@ -22,7 +22,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from laminar.model.trace import Segment, united
-from laminar.store import files
+from laminar.store import durable_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,13 +89,13 @@ def compact(
     Returns:
         The new segment; None if all rows cancelled out.
     """
-    files.failpoint("compaction.before_write")
+    durable_files.failpoint("compaction.before_write")
     if consolidate is None:
         merged = store.concatenate(relation, epoch_tag, schema, group)
     else:
         frame = consolidate(store.frame(schema, group))
         merged = store.materialise(relation, epoch_tag, frame, sum(s.rows for s in group))
-    files.failpoint("compaction.after_write")
+    durable_files.failpoint("compaction.after_write")
     return merged and dataclasses.replace(
         merged, lo=group[0].lo, hi=group[-1].hi, spans=united(group)
     )

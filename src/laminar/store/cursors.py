@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from laminar.errors.store import CursorCorrupt, UnsupportedFormat
-from laminar.store import files
+from laminar.store import durable_files
 from laminar.store.names import folder_name
 from laminar.store.sealed import Unsealed, seal, unseal
 
@@ -60,13 +60,13 @@ class CursorStore:
     def advance(self, consumer: str, epoch: int, about: Mapping[str, str] | None = None) -> None:
         """Note that an epoch was taken; durable on return."""
         cursor = Cursor(consumer, epoch, dict(about or {}))
-        files.replace_atomic(self._path(consumer), _encode(cursor), point="cursor")
+        durable_files.replace_atomic(self._path(consumer), _encode(cursor), point="cursor")
         self._known[consumer] = cursor
 
     def forget(self, consumer: str) -> None:
         """Start from the beginning, if the consumer ever comes back."""
         self._known.pop(consumer, None)
-        files.remove(self._path(consumer), point="cursor")
+        durable_files.remove(self._path(consumer), point="cursor")
 
     def keep_only(self, consumers: Collection[str]) -> None:
         """Forget consumers that are no longer there."""
@@ -75,7 +75,7 @@ class CursorStore:
         if self._folder.is_dir():
             for path in self._folder.iterdir():
                 if path.name not in kept:
-                    files.remove_quietly(path, point="cursor")
+                    durable_files.remove_quietly(path, point="cursor")
 
     def _load(self, path: Path) -> Cursor | None:
         try:

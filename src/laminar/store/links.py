@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from laminar.store import files
+from laminar.store import durable_files
 
 _NO_LINKS = {
     errno.EPERM,
@@ -30,11 +30,11 @@ def bring(source: Path, target: Path, *, copies: bool = False) -> None:
     """
     if target.exists():
         return
-    files.failpoint("link.before_link")
+    durable_files.failpoint("link.before_link")
     if not copies:
         try:
             os.link(source, target)
-            files.failpoint("link.after_link")
+            durable_files.failpoint("link.after_link")
         except FileExistsError:
             return
         except FileNotFoundError:
@@ -46,9 +46,9 @@ def bring(source: Path, target: Path, *, copies: bool = False) -> None:
             return
     if not source.exists():
         raise SegmentGone(source)
-    temp = target.with_name(f".{target.name}{files.TEMP_SUFFIX}")
+    temp = target.with_name(f".{target.name}{durable_files.TEMP_SUFFIX}")
     shutil.copyfile(source, temp)
-    files.sync_file(temp)
-    files.failpoint("link.before_rename")
+    durable_files.sync_file(temp)
+    durable_files.failpoint("link.before_rename")
     temp.replace(target)
-    files.failpoint("link.after_rename")
+    durable_files.failpoint("link.after_rename")

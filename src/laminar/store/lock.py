@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from laminar.errors.store import DatabaseLocked, StoreUnwritable
-from laminar.store import files
+from laminar.store import durable_files
 from laminar.store.sealed import Unsealed, seal, unseal
 
 LOCK = "lock"
@@ -52,7 +52,7 @@ class StateLock:
 
     def __init__(self, root: Path) -> None:
         path = root / LOCK
-        with files.unwritable(path):
+        with durable_files.unwritable(path):
             self._file: IO[bytes] | None = path.open("a+b")
         try:
             # Each opening of the file is a holder of its own, so this also tells two connections
@@ -63,13 +63,13 @@ class StateLock:
             if error.errno in _TAKEN:
                 raise DatabaseLocked(str(root), str(owner(root) or "not known")) from None
             raise StoreUnwritable(str(path), f"it cannot be locked: {error.strerror}") from error
-        with files.unwritable(path):
+        with durable_files.unwritable(path):
             mine = Owner(os.getpid(), socket.gethostname(), _now())
-            files.failpoint("lock.before_write")
+            durable_files.failpoint("lock.before_write")
             self._file.truncate(0)
             self._file.write(seal({"format": FORMAT_VERSION, **asdict(mine)}))
             self._file.flush()
-            files.failpoint("lock.after_write")
+            durable_files.failpoint("lock.after_write")
 
     def release(self) -> None:
         """Let others in; nothing happens the second time."""

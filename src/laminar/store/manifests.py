@@ -10,7 +10,7 @@ from pathlib import Path
 
 from laminar.errors.store import EpochExists, EpochNotFound, ManifestCorrupt
 from laminar.model.trace import Manifest
-from laminar.store import files
+from laminar.store import durable_files
 from laminar.store.sealed import Unsealed, seal, unseal
 
 MANIFESTS = "manifests"
@@ -40,7 +40,7 @@ class ManifestStore:
         with self._lock:
             try:
                 path = self._path((manifest.epoch, manifest.revision))
-                files.write_atomic(path, seal(manifest.to_json()), point="manifest")
+                durable_files.write_atomic(path, seal(manifest.to_json()), point="manifest")
             except FileExistsError as error:
                 raise EpochExists(manifest.epoch) from error
             if self._named is not None:
@@ -137,7 +137,7 @@ class ManifestStore:
     def _forget(self, version: _Version, named: Counter[str]) -> set[str]:
         needed = self._read(version).files
         path = self._path(version)
-        files.remove(path, point="manifest")
+        durable_files.remove(path, point="manifest")
         named.subtract(needed)
         freed = {file for file in needed if named[file] == 0}
         for file in freed:

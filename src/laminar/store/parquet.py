@@ -13,7 +13,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing
 from laminar.model.trace import WEIGHT
-from laminar.store.files import SummedFile, checksum_of
+from laminar.store.durable_files import SummedFile, checksum_of
 
 ROW_GROUP = 131_072
 """Small enough that Spark can split a large file between tasks and skip parts of it."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, UnsupportedFormat
-from laminar.store import files, parquet
+from laminar.store import durable_files, parquet
 from laminar.store.names import folder_name
 
 PENDING = "pending"
@@ -82,11 +82,11 @@ class PendingLog:
         with self._lock(table):
             queue = self._queue(table)
             seq = self._last[table] + 1
-            checksum = files.checksum_of(body)
+            checksum = durable_files.checksum_of(body)
             before = queue[-1].seq if queue else 0
             about = f"v{FORMAT_VERSION}-{before}-{data.num_rows}-{checksum.removeprefix('crc32:')}"
             path = self._folder(table) / f"{seq:012d}-{about}.parquet"
-            files.write_atomic(path, body, point="pending")
+            durable_files.write_atomic(path, body, point="pending")
             batch = PendingBatch(seq, path, data.num_rows, checksum, before)
             queue.append(batch)
             self._verified.add(batch)
@@ -138,7 +138,7 @@ class PendingLog:
             queue = self._queue(table)
             for batch in queue:
                 if first <= batch.seq <= last:
-                    files.remove(batch.path, point="pending")
+                    durable_files.remove(batch.path, point="pending")
             queue[:] = [batch for batch in queue if not first <= batch.seq <= last]
 
     def drop_through(self, table: str, seq: int) -> None:
@@ -148,7 +148,7 @@ class PendingLog:
             for batch in queue:
                 if batch.seq <= seq:
                     # One that stays behind is harmless: readers ask for what comes after it.
-                    files.remove_quietly(batch.path, point="pending")
+                    durable_files.remove_quietly(batch.path, point="pending")
             queue[:] = [batch for batch in queue if batch.seq > seq]
 
     def reload(self, committed: Mapping[str, int]) -> None:
@@ -167,7 +167,7 @@ class PendingLog:
             for folder in self._root.iterdir():
                 if folder.name not in kept:
                     for path in folder.iterdir():
-                        files.remove_quietly(path, point="pending")
+                        durable_files.remove_quietly(path, point="pending")
             for table in [known for known in self._queues if known not in tables]:
                 del self._queues[table], self._last[table]
 

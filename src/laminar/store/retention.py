@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from laminar.store import files
+from laminar.store import durable_files
 from laminar.store.manifests import MANIFESTS
 from laminar.store.pending import PENDING
 from laminar.store.segments import DATA
@@ -23,7 +23,7 @@ def garbage(root: Path, live_files: Collection[str]) -> list[Path]:
     live = frozenset(live_files)
     dead = [path for path in _walk(root / DATA) if path.relative_to(root).as_posix() not in live]
     for folder in (root / MANIFESTS, root / PENDING):
-        dead += [path for path in _walk(folder) if path.name.endswith(files.TEMP_SUFFIX)]
+        dead += [path for path in _walk(folder) if path.name.endswith(durable_files.TEMP_SUFFIX)]
     return sorted(dead)
 
 
@@ -46,7 +46,7 @@ def discard(root: Path, names: Iterable[str]) -> None:
 
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
-        files.remove(path, point="segment")
+        durable_files.remove(path, point="segment")
 
 
 def _remove_empty_folders(top: Path) -> None:

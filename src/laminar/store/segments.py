@@ -13,7 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
 from laminar.model.trace import WEIGHT, Segment, Span
-from laminar.store import files, parquet, spans
+from laminar.store import durable_files, parquet, spans
 from laminar.store.names import folder_name
 
 if TYPE_CHECKING:
@@ -92,16 +92,16 @@ class SegmentStore:
         """Let Spark write a delta as several files, durable on return; None if it has no rows."""
         delta = df if WEIGHT in df.columns else df.selectExpr("*", f"1L AS {WEIGHT}")
         folder, stem = self._place_for(relation, epoch)
-        target = folder / f".{stem}{files.TEMP_SUFFIX}"
+        target = folder / f".{stem}{durable_files.TEMP_SUFFIX}"
         # Not `finally`: a crash leaves the folder too, so a scripted one must as well.
         try:
-            files.failpoint("segment.before_write")
+            durable_files.failpoint("segment.before_write")
             _spark_write(delta, target)
-            files.failpoint("segment.after_write")
-            with files.unwritable(target):
+            durable_files.failpoint("segment.after_write")
+            with durable_files.unwritable(target):
                 written = _adopt(target, folder, stem)
         except Exception:
-            files.remove_tree(target, point="segment")
+            durable_files.remove_tree(target, point="segment")
             raise
         return self._segment(epoch, written, spans.of_files([w.path for w in written], times))
 
@@ -151,7 +151,7 @@ class SegmentStore:
         """
         self._require(segment.files)
         for name, expected in zip(segment.files, segment.checksums, strict=True):
-            found = files.checksum(self.root / name)
+            found = durable_files.checksum(self.root / name)
             if found != expected:
                 raise SegmentCorrupt(
                     str(self.root / name), f"checksum is {found}, written was {expected}"
@@ -167,10 +167,10 @@ class SegmentStore:
     ) -> Segment | None:
         folder, stem = self._place_for(relation, epoch)
         path = folder / f"{stem}.parquet"
-        with files.unwritable(path):
-            files.failpoint("segment.before_write")
+        with durable_files.unwritable(path):
+            durable_files.failpoint("segment.before_write")
             written = _write_file(path, schema, tables)
-            files.failpoint("segment.after_write")
+            durable_files.failpoint("segment.after_write")
         return self._segment(epoch, [written], found or {})
 
     def _segment(
@@ -193,8 +193,8 @@ class SegmentStore:
 
     def _place_for(self, relation: str, epoch: int) -> tuple[Path, str]:
         folder = self.root / DATA / folder_name(relation)
-        with files.unwritable(folder):
-            files.make_dir(folder)
+        with durable_files.unwritable(folder):
+            durable_files.make_dir(folder)
         return folder, f"{epoch:012d}-{uuid.uuid4().hex[:12]}"
 
     def _reader(self, schema: str) -> DataFrameReader:
@@ -260,7 +260,7 @@ def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _W
             positive.append(parquet.positive(table))
             yield table
 
-    file = files.SummedFile(path, "segment")
+    file = durable_files.SummedFile(path, "segment")
     try:
         parquet.write(file, schema, counted())
         spread = (min(low for low, _ in ranges), max(high for _, high in ranges))
@@ -268,7 +268,7 @@ def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _W
         return _Written(path, rows, file.size, spread, file.seal(), above)
     except Exception:
         file.close()
-        files.remove_quietly(path, point="segment")
+        durable_files.remove_quietly(path, point="segment")
         raise
 
 
@@ -289,16 +289,18 @@ def _adopt(source: Path, folder: Path, stem: str) -> list[_Written]:
     kept = [entry for entry in found if entry[1]]
     written = []
     for number, (part, rows, spread) in enumerate(kept):
-        files.sync_file(part)
+        durable_files.sync_file(part)
         path = folder / f"{stem}-{number}.parquet"
-        written.append(_Written(path, rows, part.stat().st_size, spread, files.checksum(part)))
-    files.failpoint("segment.before_rename")
+        written.append(
+            _Written(path, rows, part.stat().st_size, spread, durable_files.checksum(part))
+        )
+    durable_files.failpoint("segment.before_rename")
     for (part, *_), done in zip(kept, written, strict=True):
         part.rename(done.path)
-        files.failpoint("segment.after_rename")
-    files.sync_dir(folder)
-    files.failpoint("segment.after_sync")
-    files.remove_tree(source, point="segment")
+        durable_files.failpoint("segment.after_rename")
+    durable_files.sync_dir(folder)
+    durable_files.failpoint("segment.after_sync")
+    durable_files.remove_tree(source, point="segment")
     return written
 
 

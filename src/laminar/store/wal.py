@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from laminar.errors.store import StoreUnwritable, UnsupportedFormat
-from laminar.store import files
+from laminar.store import durable_files
 
 WAL = "wal"
 """The folder of the log under the store's root."""
@@ -120,13 +120,13 @@ class EpochLog:
         with self._guard:
             gone = [self._epochs.pop(each) for each in sorted(self._epochs) if each <= epoch]
             if self._records - len(self._epochs) > _SLACK + len(self._epochs):
-                with files.unwritable(self._path):
+                with durable_files.unwritable(self._path):
                     self._rewrite()
             return gone
 
     def mend(self) -> None:
         """Write the log anew without what could not be read."""
-        with self._guard, files.unwritable(self._path):
+        with self._guard, durable_files.unwritable(self._path):
             self._rewrite()
 
     def close(self) -> None:
@@ -137,15 +137,15 @@ class EpochLog:
                 self._file = None
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        with files.unwritable(self._path):
+        with durable_files.unwritable(self._path):
             file = self._opened()
             end = os.fstat(file.fileno()).st_size
             try:
-                files.failpoint("wal.before_write")
+                durable_files.failpoint("wal.before_write")
                 file.write(_line(record))
-                files.failpoint("wal.after_write")
+                durable_files.failpoint("wal.after_write")
                 os.fdatasync(file.fileno())
-                files.failpoint("wal.after_sync")
+                durable_files.failpoint("wal.after_sync")
             except OSError:
                 # Half a line must not stay in front of the next one.
                 with contextlib.suppress(OSError):
@@ -156,29 +156,29 @@ class EpochLog:
     def _opened(self) -> IO[bytes]:
         if self._file is None:
             is_new = not self._path.exists()
-            files.make_dir(self._path.parent)
+            durable_files.make_dir(self._path.parent)
             self._file = self._path.open("ab", buffering=0)
             if is_new:
-                files.failpoint("wal.after_create")
-                files.sync_dir(self._path.parent)
+                durable_files.failpoint("wal.after_create")
+                durable_files.sync_dir(self._path.parent)
         return self._file
 
     def _rewrite(self) -> None:
-        temp = self._path.with_name(f".{self._path.name}{files.TEMP_SUFFIX}")
-        files.failpoint("wal.before_rewrite")
+        temp = self._path.with_name(f".{self._path.name}{durable_files.TEMP_SUFFIX}")
+        durable_files.failpoint("wal.before_rewrite")
         with temp.open("wb") as file:
             for epoch in sorted(self._epochs):
                 file.write(_line(_to_json(self._epochs[epoch])))
             file.flush()
             os.fsync(file.fileno())
-        files.failpoint("wal.before_rename")
+        durable_files.failpoint("wal.before_rename")
         if self._file is not None:
             self._file.close()
             self._file = None
         temp.replace(self._path)
-        files.failpoint("wal.after_rename")
-        files.sync_dir(self._path.parent)
-        files.failpoint("wal.after_rewrite")
+        durable_files.failpoint("wal.after_rename")
+        durable_files.sync_dir(self._path.parent)
+        durable_files.failpoint("wal.after_rewrite")
         self._records = len(self._epochs)
 
     def _load(self) -> None:
@@ -196,10 +196,10 @@ class EpochLog:
         self.damaged = tuple(f"{self._path}: line {number} is damaged" for number in bad)
         self._records = len(lines)
         if rest and not self._read_only:  # a writer beside us may be in the middle of a line
-            with files.unwritable(self._path):
-                files.failpoint("wal.before_truncate")
+            with durable_files.unwritable(self._path):
+                durable_files.failpoint("wal.before_truncate")
                 os.truncate(self._path, len(data) - len(rest))
-                files.failpoint("wal.after_truncate")
+                durable_files.failpoint("wal.after_truncate")
 
     def _take(self, line: bytes) -> bool:
         """Take in a record; say whether it could be understood."""

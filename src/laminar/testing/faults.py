@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from laminar.dag import DagNode
-from laminar.runtime.epoch_task import EpochTask
+from laminar.runtime.epoch.node_task import EpochTask
 
 
 class Faults:

@@ -12,8 +12,8 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from laminar.delta.program import Strategy
-from laminar.runtime.definitions import ViewDefinition
-from laminar.runtime.reading import faces_at
+from laminar.runtime.catalog.definitions import ViewDefinition
+from laminar.runtime.statements.query import faces_at
 from laminar.sql import rewrite_windows
 from laminar.store import SegmentStore
 from laminar.testing.bags import Row, assert_same_bag

@@ -1,0 +1,1 @@
+"""What is defined: tables, views, options, settings, and where each relation is stored."""

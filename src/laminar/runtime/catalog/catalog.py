@@ -1,0 +1,224 @@
+"""The definitions of a database, compiled: tables, views, their programs and their DAG."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from laminar.dag import StreamingDag
+from laminar.delta.program import Program, Shape
+from laminar.errors import DuplicateName, UnknownRelation
+from laminar.model.event_time import Timing
+from laminar.mv import MaterializedView, MvRegistry
+from laminar.runtime.catalog.compile_view import RefreshPolicy, Surroundings, define_view
+from laminar.runtime.catalog.definitions import (
+    Definition,
+    LateDefinition,
+    OperatorDefinition,
+    TableDefinition,
+    ViewDefinition,
+)
+from laminar.runtime.catalog.storage_plan import BaseTable, Relation, StoragePlan
+from laminar.runtime.event_time.watermarks import timing_of
+
+if TYPE_CHECKING:
+    from laminar.runtime.spark.typer import SparkTyper
+
+
+AnyView: TypeAlias = ViewDefinition | OperatorDefinition | LateDefinition
+
+
+@dataclass(slots=True)
+class Catalog:
+    """What is defined now. Changing it never touches data; the engine does that first."""
+
+    typer: SparkTyper
+    registry: MvRegistry = field(default_factory=MvRegistry)
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    programs: dict[str, Program] = field(default_factory=dict)
+    relations: StoragePlan = field(default_factory=StoragePlan)
+    max_fan_out: int = 1024  # a table may have many views; the limit of 8 is for hand-built DAGs
+    _dag: StreamingDag | None = None
+
+    @property
+    def dag(self) -> StreamingDag:
+        """The topology, built once per change of definitions."""
+        if self._dag is None:
+            self._dag = StreamingDag.from_mv_registry(self.registry, max_fan_out=self.max_fan_out)
+        return self._dag
+
+    def resolve(self, name: str) -> str:
+        """Return a relation's name as it was defined; names are found whatever their case."""
+        for known in self.definitions:
+            if known.lower() == name.lower():
+                return known
+        raise UnknownRelation(name, list(self.definitions))
+
+    def exists(self, name: str) -> bool:
+        """Whether a table or view of that name is defined."""
+        return any(known.lower() == name.lower() for known in self.definitions)
+
+    def shape(self, name: str) -> Shape:
+        """Return name, columns and types of a relation."""
+        definition = self.definitions[name]
+        if isinstance(definition, TableDefinition):
+            return definition.shape
+        return self.programs[name].output.shape
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return all shapes by lower-case name."""
+        return {name.lower(): self.shape(name) for name in self.definitions}
+
+    def add_table(self, definition: TableDefinition) -> None:
+        """Define a table."""
+        self.refuse_duplicate(definition.name)
+        self.registry.register_base_table(definition.name)
+        self.typer.declare(definition.shape, numbered=True)
+        self.definitions[definition.name] = definition
+        self._dag = None
+
+    def copy(self) -> Catalog:
+        """Return definitions of the same content that can change on their own."""
+        return replace(
+            self,
+            registry=copy.deepcopy(self.registry),
+            definitions=dict(self.definitions),
+            programs=dict(self.programs),
+        )
+
+    def declare(self, views: Iterable[str]) -> None:
+        """Make the columns of views known to the analyzer again."""
+        for name in views:
+            if name in self.programs:
+                for relation in self.programs[name].relations:
+                    self.typer.declare(relation.shape)
+
+    def limit_fan_out(self, limit: int) -> None:
+        """Allow so many readers of one relation; raise if one has more already."""
+        if limit != self.max_fan_out:
+            self.max_fan_out, self._dag = limit, None
+            _ = self.dag
+
+    def primary_keys(self) -> dict[str, tuple[str, ...]]:
+        """Return the primary key of every table; () if it has none."""
+        return {
+            name: each.primary_key
+            for name, each in self.definitions.items()
+            if isinstance(each, TableDefinition)
+        }
+
+    def in_order(self) -> dict[str, Definition]:
+        """Return the definitions so that each comes after what it reads."""
+        return {
+            name: self.definitions[name]
+            for name in (*self.registry.base_tables(), *self.registry.topo_order())
+        }
+
+    def outline(self) -> dict[str, dict[str, Any]]:
+        """Return of every view what can only be told with Spark: for readers that have none."""
+        return {
+            name: {
+                "columns": list(
+                    zip(program.output.shape.columns, program.output.shape.types, strict=True)
+                ),
+                "reads": list(program.sources()),
+                "strategy": program.strategy.value,
+            }
+            for name, program in self.programs.items()
+        }
+
+    def compile(self, definition: ViewDefinition, *, is_stored: bool = False) -> Program:
+        """Compile a view without adding it; `is_stored` if that has been done before."""
+        return define_view(
+            definition.name,
+            definition.query,
+            RefreshPolicy(definition.refresh_policy),
+            Surroundings(self.shapes(), self.typer, self.timings(), self._tables()),
+            definition.emission,
+            is_stored=is_stored,
+        )
+
+    def late_program(self, definition: LateDefinition) -> Program:
+        """Return the program of a relation that takes a view's late rows."""
+        late = self.programs[definition.view].late
+        assert late is not None
+        shape = replace(late.shape, name=definition.name)
+        reads = (*late.reads, definition.view)
+        return Program(definition.name, (replace(late, shape=shape, reads=reads),))
+
+    def timings(self) -> dict[str, Timing]:
+        """Return which columns of every relation carry event time."""
+        found: dict[str, Timing] = {}
+        for name, each in self.definitions.items():
+            if isinstance(each, TableDefinition):
+                found[name] = timing_of(each)
+            else:
+                found[name] = self.programs[name].timing
+        return found
+
+    def _tables(self) -> frozenset[str]:
+        return frozenset(
+            name.lower()
+            for name, each in self.definitions.items()
+            if isinstance(each, TableDefinition)
+        )
+
+    def add_view(self, definition: AnyView, program: Program) -> None:
+        """Define a compiled view."""
+        shape = program.output.shape
+        self.registry.register(
+            MaterializedView(definition.name, _text(definition), program.sources())
+        )
+        self.definitions[definition.name] = definition
+        self.programs[definition.name] = program
+        self._dag = None
+        try:
+            _ = self.dag
+        except Exception:
+            self.remove(definition.name)
+            raise
+        self.typer.declare(shape)
+
+    def replace_view(self, definition: AnyView, program: Program) -> None:
+        """Give a view another definition; it keeps its place and its readers."""
+        old = self.registry.view(definition.name)
+        self.registry.replace(
+            replace(old, sql=_text(definition), sources=program.sources(), schema=None)
+        )
+        self.definitions[definition.name] = definition
+        self.programs[definition.name] = program
+        self._dag = None
+        _ = self.dag
+
+    def remove(self, name: str) -> None:
+        """Forget a definition that nothing reads."""
+        if isinstance(self.definitions[name], TableDefinition):
+            self.registry.drop_base_table(name)
+        else:
+            self.registry.drop(name)
+            del self.programs[name]
+        del self.definitions[name]
+        self._dag = None
+
+    def plan(
+        self, *, stored: frozenset[str], keep_fused: frozenset[str], tapped: frozenset[str]
+    ) -> StoragePlan:
+        """Decide anew which relations keep rows."""
+        listed: list[Relation] = []
+        for definition in self.definitions.values():
+            if isinstance(definition, TableDefinition):
+                listed.append(BaseTable(definition.shape, event_time=definition.event_time))
+        for name in self.registry.topo_order():
+            listed.extend(self.programs[name].relations)
+        return StoragePlan.plan(listed, stored=stored, tapped=tapped, keep_fused=keep_fused)
+
+    def refuse_duplicate(self, name: str) -> None:
+        """Raise if the name is taken."""
+        if self.exists(name):
+            raise DuplicateName(name)
+
+
+def _text(definition: AnyView) -> str:
+    return definition.query if isinstance(definition, ViewDefinition) else ""

@@ -1,0 +1,227 @@
+"""From a view's SQL to its program: checked, typed, compiled, with the reason for each choice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from laminar.delta.compile import compile_full, compile_query
+from laminar.delta.emission import Emission, Mode
+from laminar.delta.program import Program, Shape
+from laminar.errors import (
+    AmbiguousColumns,
+    NonDeterministic,
+    NotIncremental,
+    NotSupported,
+    NoWindow,
+    UnknownRelation,
+)
+from laminar.model.event_time import Timing
+from laminar.plan.aggregate_calls import takes_one_row
+from laminar.plan.closing import Closer, NotClosable, times_of
+from laminar.plan.lower import lower
+from laminar.plan.parse import parse_query
+from laminar.plan.reasons import NoRule, Reason
+from laminar.runtime.spark.error_translation import explain_refusal, first_sentence, pointed
+from laminar.sql import forbidden_functions, relations_of, rewrite_windows, unfinished_times
+from laminar.sql.asof import has_asof, rewrite_asof
+from laminar.sql.system import system_table
+from laminar.sql.tokens import tokenize
+
+if TYPE_CHECKING:
+    from laminar.runtime.spark.typer import SparkTyper
+
+
+__all__ = ["RefreshPolicy", "analyse", "define_view", "first_sentence", "refuse_own_columns"]
+
+_ALWAYS = Emission()
+
+
+CLOCK = ("now", "current_timestamp")
+"""What a view may compare a row's time with; see `plan.aging`."""
+
+
+class RefreshPolicy(StrEnum):
+    """Which strategies a view may use."""
+
+    AUTO = "auto"
+    INCREMENTAL = "incremental"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a view is defined among.
+
+    Args:
+        shapes: relations by lower-case name.
+        typer: knows them too.
+        timings: relation -> columns that carry event time.
+        tables: names of tables in lower case; their rows are numbered.
+    """
+
+    shapes: Mapping[str, Shape]
+    typer: SparkTyper
+    timings: Mapping[str, Timing] = field(default_factory=dict)
+    tables: frozenset[str] = frozenset()
+
+
+def define_view(
+    name: str,
+    query: str,
+    policy: RefreshPolicy,
+    around: Surroundings,
+    emission: Emission = _ALWAYS,
+    *,
+    is_stored: bool = False,
+) -> Program:
+    """Compile a view over known relations.
+
+    One that `is_stored` was taken by a version that knew fewer reasons to refuse it: a database
+    that cannot be opened helps nobody.
+
+    Raises:
+        LaminarError: the query is not valid, or has no incremental rule and must have one.
+    """
+    shapes, typer = around.shapes, around.typer
+    asked = rewrite_asof(query)
+    sql = rewrite_windows(asked)
+    forbidden = []
+    for function, place in forbidden_functions(query):
+        length = tokenize(query[place.offset :])[0].end
+        forbidden.append(NonDeterministic(function, name).at(query, place.offset, length))
+        if function not in CLOCK:
+            raise forbidden[-1]
+    reads = tuple(_known(each, shapes).name for each in relations_of(asked))
+    output = analyse(asked, sql, typer, {each.lower(): shapes[each.lower()] for each in reads})
+    if not is_stored:
+        _refuse_unfinished_times(name, query, sql, typer)
+    shape = _shape(name, output)
+    typer.declare(shape)
+    every = emission.every_us
+    if forbidden and policy is RefreshPolicy.FULL:
+        raise forbidden[0]
+    if policy is RefreshPolicy.FULL and has_asof(query):
+        raise NotSupported("ASOF JOIN with refresh_policy = full", "leave refresh_policy out")
+    if policy is RefreshPolicy.FULL:
+        if emission.is_bounded:
+            hint = "leave refresh_policy out: only windows that are kept up to date can close"
+            raise NotSupported(f"{clause_of(emission)} with refresh_policy = full", hint)
+        _refuse_order_dependent(name, sql)
+        why = "refresh_policy is full"
+        return compile_full(shape, sql, reads, Reason.REQUESTED, why, every_us=every)
+    try:
+        return _incremental(shape, sql, around, emission, clocked=bool(forbidden))
+    except NoRule as missing:
+        if forbidden:
+            raise forbidden[0] from missing
+        if missing.reason is Reason.NON_DETERMINISTIC:
+            raise NonDeterministic(missing.detail, name) from missing
+        if policy is RefreshPolicy.INCREMENTAL:
+            raise NotIncremental(name, missing.reason, missing.detail) from missing
+        if emission.is_bounded:
+            raise NoWindow(
+                name, clause_of(emission), f"its query has no rule: {missing.detail}"
+            ) from missing
+        if has_asof(query):
+            what = f"this ASOF JOIN: {missing.detail}"
+            raise NotSupported(what, "join on equal keys and a time") from missing
+        _refuse_order_dependent(name, sql)
+        return compile_full(shape, sql, reads, missing.reason, missing.detail, every_us=every)
+
+
+def clause_of(emission: Emission) -> str:
+    """Return how SQL says it."""
+    if emission.closes:
+        return "EMIT FINAL" if emission.mode == Mode.FINAL else "EMIT AFTER WATERMARK"
+    return "ALLOW LATENESS"
+
+
+def _refuse_unfinished_times(name: str, query: str, sql: str, typer: SparkTyper) -> None:
+    """Refuse strings that stand for another time tomorrow, such as 'now' and '09:00'."""
+    for text, start, end in unfinished_times(query):
+        if typer.reads_as_time(sql, text):
+            raise NonDeterministic(f"the time '{text}'", name).at(query, start, end - start)
+
+
+def _refuse_order_dependent(name: str, sql: str) -> None:
+    """Refuse what Spark itself answers differently from run to run."""
+    try:
+        found = takes_one_row(parse_query(sql))
+    except NoRule:
+        return  # it cannot be read here; Spark runs it as it is written
+    if found is not None:
+        raise NonDeterministic(f"{found} in no order", name)
+
+
+def _incremental(
+    shape: Shape, sql: str, around: Surroundings, emission: Emission, *, clocked: bool
+) -> Program:
+    relations = {each.name: each.columns for each in around.shapes.values()}
+    times = times_of(around.timings)
+    closer = Closer(
+        shape.name,
+        around.timings,
+        emission.lateness_us or 0,
+        closes=emission.closes,
+        final=emission.mode == Mode.FINAL,
+    )
+    try:
+        lowered = lower(parse_query(sql), relations, around.typer, times, around.tables)
+        node = lowered.node
+        if clocked and re.search(r"\b(NOW|CURRENT_TIMESTAMP)\(", repr(node), re.IGNORECASE):
+            raise NoRule(Reason.NON_DETERMINISTIC, "now")
+        if emission.is_bounded:
+            node = closer.bound(node)
+        program = compile_query(
+            shape, node, around.typer, every_us=emission.every_us, lateness=closer.lateness
+        )
+        return replace(program, timing=closer.timing(node, shape.columns))
+    except NotClosable as wrong:
+        raise NoWindow(shape.name, clause_of(emission), str(wrong)) from wrong
+    except PySparkException as error:
+        # Our own rendering was refused: say so, and let the query run as the user wrote it.
+        raise NoRule(Reason.LOWERING_FAILED, first_sentence(error)) from error
+
+
+def _known(name: str, shapes: Mapping[str, Shape]) -> Shape:
+    found = shapes.get(name.lower())
+    if system_table(name) is not None:
+        hint = "a view follows the rows of tables and views; query the system's own relations"
+        raise NotSupported(f'"{name}" in a view', hint)
+    if found is None:
+        raise UnknownRelation(name, [each.name for each in shapes.values()])
+    return found
+
+
+def _shape(name: str, output: list[tuple[str, str]]) -> Shape:
+    names = [column.lower() for column, _ in output]
+    twice = sorted({column for column in names if names.count(column) > 1})
+    if twice:
+        raise AmbiguousColumns(twice)
+    refuse_own_columns(names)
+    return Shape(name, tuple(column for column, _ in output), tuple(kind for _, kind in output))
+
+
+def refuse_own_columns(names: Iterable[str]) -> None:
+    """Raise if a column is called like one of those that carry weights and accumulators."""
+    for name in names:
+        if name.startswith("__"):
+            hint = "choose a name that does not start with two underscores"
+            raise NotSupported(f'the column "{name}"', hint)
+
+
+def analyse(
+    query: str, sql: str, typer: SparkTyper, shapes: Mapping[str, Shape]
+) -> list[tuple[str, str]]:
+    """Let Spark's analyzer check a query, which is `sql` in its words; return columns and types."""
+    try:
+        return typer.of_query(sql)
+    except PySparkException as error:
+        found = explain_refusal(error, shapes, typer.functions)
+        raise pointed(found, error, query, sql) from None

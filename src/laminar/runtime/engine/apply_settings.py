@@ -1,0 +1,55 @@
+"""Settings take effect: each is handed to the part of the engine that it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from laminar.runtime.catalog.settings import Settings
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine.engine import Engine
+
+_LIMITS = ("future_ms", "late_rows_kept", "aging_rows")
+"""Limits of event time that have a setting of their name."""
+
+
+class Tuning:
+    """Follows the settings of an engine; without one, what `connect` was asked for counts."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._first = replace(engine.limits)
+
+    def change(self, settings: Settings) -> None:
+        """Use other settings from now on, and remember them."""
+        engine = self._engine
+        with engine.changing():
+            before, engine.settings = engine.settings, settings
+            try:
+                self.apply()
+                engine.forget_executor()
+                engine.recommit()
+            except BaseException:
+                engine.settings = before
+                self.apply()
+                raise
+
+    def text(self, name: str) -> str:
+        """Return the value that counts: what was set, or what the caller of `connect` asked for."""
+        limit = getattr(self._engine.limits, name, None)
+        return self._engine.settings.text(name) if limit is None else str(limit)
+
+    def apply(self) -> None:
+        """Hand every setting to where it is used, except those that are asked for when used."""
+        engine, limits = self._engine, self._engine.limits
+        number, given = engine.settings.number, engine.settings.given
+        engine.catalog.limit_fan_out(number("max_fan_out"))
+        engine.timeline.retained = number("retained_epochs")
+        engine.compactor.fanout = number("compaction_fanout")
+        engine.rooms.furnish(number("epochs_in_flight"), number("collect_limit_rows"))
+        for name in _LIMITS:
+            setattr(limits, name, number(name) if name in given else getattr(self._first, name))
+        idle = number("idle_timeout_ms") or None
+        limits.idle_timeout_ms = idle if "idle_timeout_ms" in given else self._first.idle_timeout_ms
+        engine.time.configure(engine.tables())

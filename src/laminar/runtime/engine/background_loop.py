@@ -1,0 +1,174 @@
+"""Epoch after epoch, in the background: a batch is taken as soon as its policy closes it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from laminar.errors import LoopFailed, OperatorError
+from laminar.runtime.ingest.connector_bridge import LOOP
+
+_log = logging.getLogger("laminar.loop")
+
+ATTEMPTS = 5
+"""So often an epoch may fail in a row before the loop stops."""
+
+_FIRST_PAUSE = 0.1  # seconds before an epoch is tried again; twice as long each time
+_LONGEST_PAUSE = 5.0
+
+
+class Ways(Protocol):
+    """The bridges, as the loop sees them."""
+
+    running: bool
+
+    @property
+    def signals(self) -> int:
+        """A number that differs once something has happened."""
+        ...
+
+    def pump(self) -> None:
+        """Let sources be polled."""
+        ...
+
+    def wake(self) -> None:
+        """Say that something has happened."""
+        ...
+
+    def wait(self, seen: int, at_most: float = ...) -> None:
+        """Wait for something to happen."""
+        ...
+
+    def errors(self) -> dict[str, Exception]:
+        """Return which sources fail, and why."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStatus:
+    """How the loop in the background is doing."""
+
+    running: bool = False
+    epochs: int = 0
+    failures: int = 0
+    error: str | None = None
+    """What went wrong last and was not reported by a call yet."""
+
+
+class BackgroundLoop:
+    """Steps until it is stopped.
+
+    An error is kept and reported once: by `stop`, by the next call, and meanwhile in the metrics.
+    A source that cannot be read is tried again while the others go on. An epoch that fails is
+    tried again, later each time; after five in a row the loop stops, and nothing is lost.
+
+    Args:
+        ways: the bridges.
+        step: takes what is ready, and returns how many epochs that made.
+        epoch: the last committed epoch.
+    """
+
+    def __init__(self, ways: Ways, step: Callable[[], int], epoch: Callable[[], int]) -> None:
+        self._ways = ways
+        self._step = step
+        self._epoch = epoch
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._guard = threading.Lock()
+        self._kept: Exception | None = None
+        self._seen: Exception | None = None
+        self._told = ""
+        self._epochs = self._failures = 0
+
+    @property
+    def status(self) -> LoopStatus:
+        """How it is doing."""
+        kept = self._kept
+        return LoopStatus(
+            self._ways.running, self._epochs, self._failures, None if kept is None else str(kept)
+        )
+
+    def start(self) -> None:
+        """Begin; nothing happens if it runs already."""
+        if self._ways.running:
+            return
+        # Its own, for a loop that a listener has stopped may still be at its last epoch.
+        self._stopping = threading.Event()
+        self._seen, self._told = None, ""
+        self._ways.running = True
+        run = self._run
+        self._thread = threading.Thread(target=run, args=(self._stopping,), name=LOOP, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the epoch that runs, and raise what went wrong and was not reported yet."""
+        self.halt()
+        self.report()
+
+    def halt(self) -> None:
+        """End after the epoch that runs."""
+        self._stopping.set()
+        self._ways.wake()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+            self._thread = None
+        self._ways.running = False
+
+    def report(self) -> None:
+        """Raise what went wrong since the last report."""
+        with self._guard:  # what is kept in this moment must not be lost
+            kept, self._kept = self._kept, None
+        if kept is not None:
+            raise kept
+
+    def keep(self, error: Exception) -> None:
+        """Remember an error until somebody asks; the same one is told once."""
+        with self._guard:
+            self._failures += 1
+            if self._told == str(error):
+                return
+            self._told = str(error)
+            self._kept = error
+        _log.warning("the background loop met an error", extra={"error": str(error)})
+
+    def _run(self, stopping: threading.Event) -> None:
+        failed = 0
+        while not stopping.is_set():
+            seen, before = self._ways.signals, self._epoch()
+            try:
+                self._ways.pump()
+                done = self._step()
+            except Exception as error:
+                # A view that fails stays behind and is tried again in its own time; all others go
+                # on, so that is no failure of the loop.
+                is_view = isinstance(error, OperatorError) or self._epoch() > before
+                failed = 0 if is_view else failed + 1
+                self.keep(error)
+                if failed >= ATTEMPTS:
+                    lost = LoopFailed(str(error), failed)
+                    lost.__cause__ = error
+                    self._kept = lost
+                    break
+                if failed:
+                    stopping.wait(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (failed - 1)))
+                continue
+            self._note_sources()
+            if done:
+                failed = 0
+                self._epochs += done
+            else:
+                self._ways.wait(seen)
+        if self._stopping is stopping:
+            self._ways.running = False
+
+    def _note_sources(self) -> None:
+        failing = self._ways.errors()
+        if not failing and self._seen is not None:
+            self._seen, self._told = None, ""  # mended; the next time it is news again
+        for error in failing.values():
+            if error is not self._seen:
+                self._seen = error
+                self.keep(error)

@@ -1,0 +1,224 @@
+"""An engine on a state that was recovered: what is left to do before anybody uses it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from laminar.checkpoint import CheckpointStorage, RecoveryConfig, aside
+from laminar.checkpoint.fingerprint import changed
+from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests
+from laminar.checkpoint.recovery_report import DagRecoveryMetrics, RecoveryWarning
+from laminar.checkpoint.restore import Restored, go_back, load, numbers
+from laminar.connectors.source import close
+from laminar.delta.program import Applied
+from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFailed
+from laminar.model.trace import Manifest
+from laminar.runtime.catalog.definitions import OperatorDefinition, to_json
+from laminar.runtime.catalog.python_objects import OBJECT
+from laminar.runtime.engine.open import define
+from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.scheduling.scheduler import ViewScheduler
+from laminar.runtime.statements.create_drop import attach_operator
+from laminar.store import ManifestStore
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine.engine import Engine
+
+Definitions = Literal["then", "current"]
+
+
+def recover(root: Path, config: RecoveryConfig | None) -> Recovered:
+    """Put the newest whole state into place, or that of the checkpoint which is asked for."""
+    chosen = config.mode.checkpoint_id if config is not None else None
+    try:
+        return DagRecoveryManager(root, config).recover()
+    except RecoveryFailed:
+        if chosen is None:
+            raise
+    # Nobody can tell sinks what changes for them, so they are left out.
+    storage = CheckpointStorage(root)
+    checkpoint = load(storage, chosen)
+    done = go_back(root, storage, ManifestStore(root), checkpoint, state={"sinks": []})
+    aside.move(root.resolve(), damaged_manifests(root), done.set_aside)
+    found = checkpoint[0]
+    metrics = DagRecoveryMetrics(
+        found.checkpoint_id,
+        found.source_offsets,
+        found.nodes_snapshotted,
+        epoch=done.epoch,
+        source="checkpoint",
+        set_aside=str(done.set_aside),
+    )
+    return Recovered(metrics)
+
+
+def complete(
+    engine: Engine, found: Recovered, config: RecoveryConfig | None = None
+) -> DagRecoveryMetrics:
+    """Rebuild and replay what recovery left open; return what was done in all."""
+    started = time.perf_counter()
+    rebuild(engine, found.rebuild)
+    replayed = replay(engine)
+    left = tuple(each.epoch for each in engine.wal.open_after(engine.manifest.epoch))
+    metrics = replace(
+        found.metrics,
+        rebuilt=found.rebuild,
+        replayed=replayed,
+        to_replay=left,
+        duration=found.metrics.duration + time.perf_counter() - started,
+    )
+    chosen = config.mode.checkpoint_id if config is not None else None
+    if chosen is not None and metrics.checkpoint_id != chosen:
+        went = restore(engine, chosen)
+        metrics = replace(
+            metrics,
+            checkpoint_id=chosen,
+            source="checkpoint",
+            epoch=went.epoch,
+            set_aside=str(went.set_aside),
+            source_offsets=engine.manifest.offsets,
+        )
+    if told := metrics.told():
+        warnings.warn(told, RecoveryWarning, stacklevel=5)
+    return metrics
+
+
+def rebuild(engine: Engine, views: tuple[str, ...]) -> None:
+    """Fill views that recovery left empty."""
+    if views:
+        with engine.lock:
+            known = [name for name in engine.catalog.in_order() if name in views]
+            engine.storing.fill_and_commit(
+                known, engine.storing.with_rows(engine.manifest.traces, known)
+            )
+
+
+def replay(engine: Engine) -> tuple[int, ...]:
+    """Run the epochs that were logged and not committed, with the same numbers and rows.
+
+    Those that need objects of Python code wait for them; one that fails is an ordinary epoch that
+    failed, and whoever steps next hears of it.
+    """
+    done: list[int] = []
+    with engine.lock:
+        while engine.wal.open_after(engine.manifest.epoch):
+            try:
+                engine.require_attached()
+                report = engine.step()
+            except OperatorError as error:
+                report = error.report  # committed for all other views
+                if report is None:
+                    break
+            except LaminarError:
+                break
+            if report is not None:
+                done.append(report.epoch)
+    return tuple(done)
+
+
+def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then") -> Restored:
+    """Go back to what a checkpoint holds, as the next epoch.
+
+    Args:
+        engine: what goes back.
+        checkpoint_id: where to.
+        definitions: those of the checkpoint, or the current ones: views that were defined alike
+            then keep the rows they had, the others are built anew.
+    """
+    with engine.lock:
+        engine.publisher.catch_up()
+        engine.checkpoints.settle()  # first: one that is completed may end the life of an older one
+        checkpoint = load(engine.checkpoints.storage, checkpoint_id)
+        _, manifest = checkpoint
+        engine.compactor.adopt({}, wait=True)
+        engine.inlets.close()
+        current = to_json(engine.catalog.in_order())
+        kept = current if definitions == "current" else None
+        if kept is not None:
+            _refuse_lost(manifest.catalog, kept)
+        sinks = _sinks(engine, manifest.state.get("sinks", []), current, kept or manifest.catalog)
+        state = {"settings": engine.settings.given, "sinks": sinks}
+        done = go_back(
+            engine.root,
+            engine.checkpoints.storage,
+            engine.timeline.store,
+            checkpoint,
+            state=state,
+            catalog=kept,
+        )
+        engine.wal.forget_through(done.epoch)
+        _go_on_from(engine, done.manifest)
+        rebuild(engine, done.rebuild)
+        engine.publisher.catch_up()
+        return done
+
+
+def _go_on_from(engine: Engine, manifest: Manifest) -> None:
+    """Let an engine that runs go on from another manifest; objects of Python code stay with it."""
+    engine.forget_executor()
+    engine.retention.forget()
+    engine.publisher.forget()
+    engine.timeline.adopt(manifest)
+    programs, tables = engine.catalog.programs, engine.tables()
+    for name in list(engine.sources):
+        table = tables.get(name)
+        if table is None or table.connector != OBJECT:
+            close(engine.sources.pop(name))
+    engine.holding = ViewScheduler(engine)
+    engine.pending.reload(numbers(manifest))
+    engine.finish_restore()
+    define(engine)
+    for name in list(engine.operators):
+        if isinstance(engine.catalog.definitions.get(name), OperatorDefinition):
+            part = programs[name].relations[0]
+            spread = part.spread if isinstance(part, Applied) else ()
+            attach_operator(engine, name, engine.operators[name], spread)
+        else:
+            del engine.operators[name]
+    for name in [each for each in engine.sources if each not in engine.catalog.definitions]:
+        del engine.sources[name]
+    engine.storing.plan()
+    engine.retention.follow()
+    engine.show(Snapshot(engine.manifest, engine.catalog))
+    engine.changelog.notify()
+
+
+def _sinks(
+    engine: Engine, then: list[dict[str, Any]], before: list[dict[str, Any]], after: Any
+) -> list[dict[str, Any]]:
+    """Return the sinks to go on with: those of the checkpoint, each told what changes by it."""
+    now: Mapping[str, Any] = {each.name: each for each in engine.publisher.sinks()}
+    differs = {*changed(after, before), *changed(before, after)}
+    found = []
+    for each in then:
+        known = now.get(each["name"])
+        if known is None or known.relation != each["relation"]:
+            # It starts anew, with all rows.
+            found.append({**each, "from_epoch": engine.timeline.store.last_number() + 1})
+            continue
+        if each["relation"] in differs:
+            hint = f"drop the sink {each['name']} first, and create it again afterwards"
+            raise NotSupported(
+                f'restoring another definition of "{each["relation"]}", whose changes a sink'
+                " publishes",
+                hint,
+            )
+        found.append({**each, "from_epoch": known.from_epoch})
+    return found
+
+
+def _refuse_lost(then: Any, kept: Any) -> None:
+    """Refuse to keep definitions whose rows nobody can compute: other tables, Python operators."""
+    kinds = {each["name"]: each["kind"] for each in kept}
+    known = {each["name"] for each in then}
+    for name in changed(then, kept):
+        is_lost = kinds[name] == "operator" or (kinds[name] == "table" and name in known)
+        if is_lost:
+            raise RecoveryFailed(
+                f'"{name}" was not then what it is now; restore without keeping definitions'
+            )

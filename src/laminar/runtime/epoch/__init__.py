@@ -1,0 +1,1 @@
+"""One epoch: bindings, statements, results, for all views that move."""

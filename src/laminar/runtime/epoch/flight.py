@@ -1,0 +1,89 @@
+"""One epoch on its way through the DAG."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from laminar.dag import CheckpointBarrier, DagNode
+from laminar.model.ids import EdgeId, NodeId
+
+
+def _nothing() -> None:
+    """Release nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaNotice:
+    """What a node hands on: that it changed, and how to let go of what it holds."""
+
+    relation: str
+    rows: int
+    release: Callable[[], None] = _nothing
+
+
+class NodeTask(Protocol):
+    """The work of an epoch, node by node."""
+
+    def prepare(self, nodes: list[DagNode]) -> None:
+        """See which nodes are about to run side by side."""
+        ...
+
+    def run(self, node: DagNode, _inputs: list[DeltaNotice], /) -> DeltaNotice | None:
+        """Bring a node up to date; None if it did not change."""
+        ...
+
+    def share(self, node: DagNode, delta: DeltaNotice) -> DeltaNotice:
+        """Make a delta that several consumers read cheap to read more than once."""
+        ...
+
+    def finished(self, node: DagNode) -> None:
+        """See that a node has done all it does in this epoch; the next epoch may reach it now."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class Flight:
+    """Where an epoch stands: what has arrived where, what runs, what is done."""
+
+    number: int
+    """Counts launches; an epoch that is tried again gets another one."""
+    task: NodeTask
+    sources: Mapping[str, DeltaNotice]
+    """What changed."""
+    in_motion: frozenset[str]
+    """Nodes that time sets in motion, whether or not their inputs changed."""
+    left: set[NodeId]
+    """Nodes that have not finished."""
+    barrier: CheckpointBarrier | None = None
+    inbox: dict[NodeId, list[tuple[EdgeId, DeltaNotice]]] = field(default_factory=dict)
+    aligned: set[NodeId] = field(default_factory=set)
+    """Nodes that have all their inputs and have not begun."""
+    parked: list[tuple[DagNode, DeltaNotice]] = field(default_factory=list)
+    """Outputs for which the buffer of a shared stage has no room yet."""
+    skipped: set[NodeId] = field(default_factory=set)
+    """Nodes that depend on one that failed."""
+    failures: dict[str, BaseException] = field(default_factory=dict)
+    """Node -> why it failed; nodes that do not depend on it have run all the same."""
+    running: int = 0
+    is_called_off: bool = False
+    """An earlier epoch failed, so that this one stands on nothing."""
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def end(self) -> None:
+        """Let those go on who wait for it."""
+        self._over.set()
+
+    def wait(self) -> None:
+        """Wait until nothing of it runs; raise what went wrong first, if anything did."""
+        try:
+            self._over.wait()
+        except BaseException:
+            # The caller is going to clean up: nothing may write behind its back.
+            self.is_called_off = True
+            self._over.wait()
+            raise
+        for error in self.failures.values():
+            raise error

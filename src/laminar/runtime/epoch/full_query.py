@@ -1,0 +1,30 @@
+"""Queries that are run as the user wrote them, in a session where tables have the user's names."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from laminar.delta.program import Recomputed
+from laminar.runtime.relations.bindings import Bindings
+from laminar.runtime.spark.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class FullQueries:
+    """One room for all of them; names are bound and analysed one query at a time."""
+
+    def __init__(self, room: Workspace) -> None:
+        self._room = room
+        self.session = room.session
+        self._lock = threading.Lock()
+
+    def run(self, relation: Recomputed, sql: str, faces: Bindings) -> DataFrame:
+        """Run a view's own query over what an epoch sees."""
+        twin = Bindings(self.session, self._room.store, faces.relations, faces.moments, faces.first)
+        with self._lock:
+            for name in relation.reads:
+                twin.content(name).createOrReplaceTempView(f"`{name}`")
+            return twin.run(sql, (relation.shape.name,))

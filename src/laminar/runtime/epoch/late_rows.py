@@ -1,0 +1,151 @@
+"""Rows that came too late: counted, kept for looking at, and sent where the user wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from laminar.delta.change import Version, consolidate, quote, table
+from laminar.delta.lateness import below, late_rows
+from laminar.delta.program import Late
+from laminar.delta.render import change
+from laminar.model.trace import WEIGHT, Segment, Trace
+from laminar.store import SegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from laminar.runtime.relations.bindings import Bindings
+
+LATE_ROWS = "laminar_system.late_rows"
+"""The trace of kept rows; no relation of the user's can have this name."""
+
+KEPT_SCHEMA = (
+    "epoch BIGINT, relation STRING, reason STRING, event_time TIMESTAMP, `row` STRING, "
+    f"{WEIGHT} BIGINT"
+)
+
+ARROW = pa.schema(
+    [
+        ("epoch", pa.int64()),
+        ("relation", pa.string()),
+        ("reason", pa.string()),
+        ("event_time", pa.timestamp("us", tz="UTC")),
+        ("row", pa.string()),
+        (WEIGHT, pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LateBatch:
+    """What was late for one relation in one epoch."""
+
+    relation: str
+    count: int
+    rows: pa.Table
+
+
+class LateRows:
+    """One epoch's late rows."""
+
+    def __init__(self, faces: Bindings, epoch: int) -> None:
+        self._faces = faces
+        self._epoch = epoch
+        self.batches: list[LateBatch] = []
+
+    def rows(self, late: Late) -> DataFrame | None:
+        """Return the rows that came and were late; None if there can be none."""
+        sql = self._sql(late)
+        if sql is None:
+            return None
+        pairs = zip(late.columns, late.shape.columns, strict=True)
+        items = ", ".join(f"{column} AS {quote(name)}" for column, name in pairs)
+        rows = f"SELECT {items}, {WEIGHT} FROM ({sql}) WHERE {WEIGHT} > 0"
+        return self._faces.compute(rows, (*late.reads, *self._sessions(late)))
+
+    def count(self, view: str, late: Late, limit: int) -> None:
+        """Count what was late for a view, and keep some of it."""
+        sql = self._sql(late)
+        if sql is None:
+            return
+        pairs = zip(late.columns, late.shape.columns, strict=True)
+        items = ", ".join(f"{column} AS {quote(name)}" for column, name in pairs)
+        event = late.time if late.sessions is None else "CAST(NULL AS TIMESTAMP)"
+        listed = (
+            f"SELECT CAST({self._epoch} AS BIGINT) AS epoch, {_text(view)} AS relation, "
+            f"'late' AS reason, CAST({event} AS TIMESTAMP) AS event_time, "
+            f"TO_JSON(STRUCT({items})) AS `row`, {WEIGHT} FROM ({sql})"
+        )
+        names = (*late.reads, *self._sessions(late))
+        found = self._faces.compute(f"{listed} LIMIT {limit + 1}", names).toArrow()
+        if found.num_rows == 0:
+            return
+        count = sum(abs(weight) for weight in found.column(WEIGHT).to_pylist())
+        if found.num_rows > limit:
+            total = self._faces.compute(f"SELECT SUM(ABS({WEIGHT})) AS n FROM ({sql})", names)
+            count = int(total.collect()[0][0])
+        self.batches.append(LateBatch(view, count, found.slice(0, limit).cast(ARROW)))
+
+    def _sql(self, late: Late) -> str | None:
+        bound = self._faces.horizon(late.horizon)
+        rows = change(late.node, self._faces.states).delta
+        if bound is None or rows is None or self._faces.first:
+            return None
+        sql = late_rows(rows, late.time, late.is_once, bound)
+        if late.sessions is not None:
+            name, match = late.sessions
+            columns = self._faces.relations.by_name[name].shape.columns
+            kept = consolidate(f"SELECT * FROM {table(name, Version.AFTER)}", columns)
+            is_final = below(late.horizon.path, bound)
+            held = f"SELECT * FROM ({kept}) WHERE {WEIGHT} > 0 AND NOT ({is_final})"
+            sql = f"SELECT t.* FROM ({sql}) t LEFT ANTI JOIN ({held}) s ON {match}"
+        return sql
+
+    def _sessions(self, late: Late) -> tuple[str, ...]:
+        return () if late.sessions is None else (late.sessions[0],)
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def keep(
+    batches: list[LateBatch],
+    store: SegmentStore,
+    epoch: int,
+    traces: dict[str, Trace],
+    limit: int,
+) -> None:
+    """Add rows to those that are kept, and drop the oldest beyond a limit."""
+    if not batches:
+        return
+    segment = store.write_arrow(LATE_ROWS, epoch, pa.concat_tables([each.rows for each in batches]))
+    if segment is not None:
+        kept = traces.get(LATE_ROWS, Trace(KEPT_SCHEMA)).append(segment)
+        traces[LATE_ROWS] = bounded(kept, limit)
+
+
+def read_kept(root: Path, trace: Trace | None, limit: int) -> pa.Table:
+    """Return the newest rows that are kept."""
+    paths = [] if trace is None else [root / file for file in trace.files]
+    tables = [pq.read_table(path).cast(ARROW) for path in paths]
+    found = pa.concat_tables(tables) if tables else ARROW.empty_table()
+    return found.drop([WEIGHT]).slice(max(0, found.num_rows - limit))
+
+
+def bounded(trace: Trace, limit: int) -> Trace:
+    """Drop the oldest segments of kept rows as long as enough remain."""
+    kept: list[Segment] = []
+    rows = 0
+    for segment in reversed(trace.segments):
+        if rows >= limit:
+            break
+        kept.append(segment)
+        rows += segment.rows
+    return Trace(trace.schema, tuple(reversed(kept)))

@@ -1,0 +1,265 @@
+"""One relation, one epoch: pick the statement, run it, keep what it yields."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from laminar.delta.affected_groups import is_touched, regroup
+from laminar.delta.asof import moments
+from laminar.delta.block import block_of
+from laminar.delta.change import Change, Version, consolidate, table
+from laminar.delta.full import recompute
+from laminar.delta.guards import holds
+from laminar.delta.partials import accumulate, finish, needs_reset, reset, touched_results
+from laminar.delta.program import (
+    Aged,
+    Applied,
+    Emitted,
+    Guard,
+    Late,
+    Limited,
+    Maintained,
+    Mapped,
+    Merged,
+    Periodic,
+    Recomputed,
+    Regrouped,
+    Sessioned,
+)
+from laminar.delta.render import change
+from laminar.delta.sessions import resession
+from laminar.delta.topk import retop
+from laminar.model.trace import WEIGHT, Segment
+from laminar.plan.nodes import Join, KeyedJoin, Node, children
+from laminar.runtime.catalog.storage_plan import partial_trace
+from laminar.runtime.epoch.late_rows import LateRows
+from laminar.runtime.epoch.python_operators import apply
+from laminar.runtime.epoch.shared_scan import SharedScan
+from laminar.runtime.epoch.timed_relations import InTime
+from laminar.runtime.relations.bindings import Bindings, with_names
+from laminar.runtime.relations.time_pruning import near
+from laminar.store import SegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FullRunner = Callable[[Recomputed, str, Bindings], "DataFrame"]
+"""Runs a user's query over plain rows under the user's own names."""
+
+
+class Maintainer:
+    """Keeps relations up to date in one epoch."""
+
+    def __init__(self, faces: Bindings, store: SegmentStore, epoch: int, full: FullRunner) -> None:
+        self._faces = faces
+        self._store = store
+        self._epoch = epoch
+        self._full = full
+        self._lock = threading.Lock()
+        self.shared: dict[str, SharedScan] = {}
+        self.in_time = InTime(faces, self.append)
+        self.late = LateRows(faces, epoch)
+
+    def maintain(self, relation: Maintained) -> int:
+        """Bring one relation up to date; return how many delta rows were stored."""
+        name = relation.shape.name
+        if isinstance(relation, Emitted | Periodic | Aged):
+            return self.in_time.maintain(relation)
+        if not self._is_touched(relation):
+            return 0
+        if name in self._faces.relations.fused:
+            if isinstance(relation, Mapped) and relation.guard is not None:
+                self._try(relation, relation.guard)
+            return 0
+        match relation:
+            case Mapped():
+                return self._mapped(relation)
+            case Merged():
+                return self._merged(relation)
+            case Regrouped():
+                given = [self._change(each) for each in children(relation.node)]
+                if not is_touched(relation, given, first=name in self._faces.first):
+                    return 0
+                return self._regrouped(relation, given)
+            case Limited():
+                found = self._change(relation.node.input)
+                if found.delta is None:
+                    return 0
+                return self._store_rows(
+                    name, retop(relation, found, existed=self._had(name)), relation
+                )
+            case Sessioned():
+                return self._sessioned(relation)
+            case Late():
+                frame = self.late.rows(relation)
+                return 0 if frame is None else self.append(name, frame, relation)
+            case Recomputed():
+                return self._recomputed(relation)
+            case Applied():
+                frame = apply(relation, self._faces, self._faces.session, self._epoch)
+                return self.append(name, frame, relation)
+
+    def _regrouped(self, relation: Regrouped, given: list[Change]) -> int:
+        name, node = relation.shape.name, relation.node
+        existed = self._had(name)
+        if not isinstance(node, KeyedJoin) or node.kind != "ASOF" or given[-1].delta is None:
+            return self._store_rows(name, regroup(relation, given, existed=existed), relation)
+        # The statement asks for the touched moments several times, and finding them is work.
+        found = self._faces.run(moments(node, *given), relation.reads).persist()
+        try:
+            face = self._faces.bind(table(name, "moments"), found)
+            sql = regroup(relation, given, existed=existed, touched=face)
+            return self._store_rows(name, sql, relation)
+        finally:
+            found.unpersist()
+
+    def _is_touched(self, relation: Maintained) -> bool:
+        if relation.shape.name in self._faces.first:
+            return True
+        return any(self._faces.state(name).changed for name in relation.reads)
+
+    def _had(self, name: str) -> bool:
+        return self._faces.state(name).existed
+
+    def _change(self, node: Node) -> Change:
+        return change(node, self._faces.states, first=self._is_first)
+
+    @property
+    def _is_first(self) -> bool:
+        return bool(self._faces.first)
+
+    def _mapped(self, relation: Mapped) -> int:
+        found = self._change(with_names(relation))
+        if found.delta is None:
+            return 0
+        rows = found.delta
+        if not found.insert_only:
+            rows = consolidate(rows, relation.shape.columns)
+        sql = near(relation, rows, self._faces)
+        return self._store_rows(relation.shape.name, sql, relation)
+
+    def _merged(self, relation: Merged) -> int:
+        name = relation.shape.name
+        found = self._change(relation.node.input)
+        partial = partial_trace(name)
+        before = table(partial, Version.BEFORE) if self._faces.moments[partial].before else None
+        if found.delta is not None:
+            self._accumulate(relation, found, before)
+        moment = self._faces.moments[partial]
+        is_first = name in self._faces.first
+        if name not in self._faces.relations.finished:
+            return moment.changed_rows
+        if not moment.delta and not (is_first and not relation.node.keys):
+            return 0
+        sql = finish(
+            relation,
+            before,
+            table(partial, Version.DELTA),
+            positive=all(each.insert_only for each in (*moment.before, *moment.delta)),
+            first=is_first,
+        )
+        return self._store_rows(name, sql, relation, extra=(name,))
+
+    def _try(self, relation: Mapped, guard: Guard) -> None:
+        """Compute the new rows of a view that stores none, to see whether that fails."""
+        (name,) = relation.reads
+        groups = self._faces.relations.by_name[name]
+        rows = f"SELECT * FROM {table(name, Version.DELTA)} WHERE {WEIGHT} > 0"
+        if isinstance(groups, Merged) and name not in self._faces.relations.finished:
+            moment = self._faces.moments[partial_trace(name)]
+            segments = moment.segments(Version.AFTER)
+            positive = all(each.insert_only for each in segments)
+            if not moment.delta or (positive and holds(guard, groups, _above_zero(segments))):
+                return
+            before, delta = (
+                table(partial_trace(name), each) for each in (Version.BEFORE, Version.DELTA)
+            )
+            rows = touched_results(
+                groups, before if moment.before else None, delta, positive=positive
+            )
+        block = block_of(with_names(relation))
+        assert block is not None
+        frame = self._faces.compute(block.select_from(f"({rows})"), (name,))
+        frame.write.format("noop").mode("overwrite").save()
+
+    def _accumulate(self, relation: Merged, found: Change, before: str | None) -> None:
+        name = relation.shape.name
+        partial = partial_trace(name)
+        rows = self.shared[name].partial_rows(relation) if name in self.shared else None
+        if rows is not None:
+            times = self._faces.relations.times(name)
+            segment = self._store.write_arrow(partial, self._epoch, rows, times)
+            if segment is not None:
+                self._add(partial, segment)
+            return
+        if needs_reset(relation, found):
+            sql = reset(relation, found, before)
+        else:
+            sql = accumulate(relation, found)
+        self.append(partial, self._faces.compute(sql, (*relation.reads, name)), relation)
+
+    def _sessioned(self, relation: Sessioned) -> int:
+        found = self._change(relation.node.input)
+        if found.delta is None:
+            return 0
+        name, given = relation.shape.name, relation.node.horizon
+        sql = resession(
+            relation,
+            found,
+            existed=self._had(name),
+            final=None if given is None else self._faces.final(given),
+            may_be_late=given is not None and self._faces.horizon(given) is not None,
+        )
+        return self._store_rows(name, sql, relation)
+
+    def _recomputed(self, relation: Recomputed) -> int:
+        name = relation.shape.name
+        sql = recompute(relation, existed=self._had(name))
+        return self.append(name, self._full(relation, sql, self._faces), relation)
+
+    def _store_rows(
+        self, name: str, sql: str, relation: Maintained, extra: tuple[str, ...] = ()
+    ) -> int:
+        frame = self._faces.compute(sql, (*relation.reads, name, *extra))
+        return self.append(name, frame, relation)
+
+    def append(self, trace: str, frame: DataFrame, relation: Maintained) -> int:
+        """Run a statement and add its rows to a trace's delta."""
+        segment = self._store.materialise(
+            trace, self._epoch, frame, self._expected(relation), self._faces.relations.times(trace)
+        )
+        if segment is None:
+            return 0
+        self._add(trace, segment)
+        return segment.rows
+
+    def _add(self, trace: str, segment: Segment) -> None:
+        with self._lock:
+            moment = self._faces.moments[trace]
+            self._faces.moments[trace] = replace(moment, delta=(*moment.delta, segment))
+
+    def _expected(self, relation: Maintained) -> int:
+        """Guess the rows of a result, to choose how it travels; joins may multiply."""
+        rows = sum(self._faces.delta_rows(name) for name in relation.reads)
+        return rows * (4 if _multiplies(relation) else 1)
+
+
+def _above_zero(segments: tuple[Segment, ...]) -> frozenset[str]:
+    return frozenset.intersection(*(frozenset(each.positive) for each in segments))
+
+
+def _multiplies(relation: Maintained) -> bool:
+    if isinstance(relation, Recomputed | Applied):
+        return True
+    if isinstance(relation, Emitted | Periodic | Aged):
+        return False
+    stack: list[Node] = [relation.node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Join | KeyedJoin):
+            return True
+        stack.extend(children(node))
+    return False

@@ -1,0 +1,81 @@
+"""What became of the views in an epoch, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from laminar.errors import LaminarError, OperatorError
+from laminar.model.trace import Trace
+from laminar.runtime.catalog.storage_plan import partial_trace
+from laminar.runtime.epoch.late_rows import LateBatch
+from laminar.runtime.epoch.report import EpochReport, HeldReport, ViewReport
+from laminar.runtime.epoch.timed_relations import InTime
+from laminar.runtime.relations.bindings import Bindings
+from laminar.runtime.relations.trace_versions import TraceVersions
+from laminar.runtime.scheduling.epoch_plan import EpochPlan
+from laminar.runtime.spark.error_translation import first_sentence
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the views in an epoch."""
+
+    traces: dict[str, Trace]
+    """All that is stored, with what the views added."""
+    reports: dict[str, ViewReport] = field(default_factory=dict)
+    failures: dict[str, BaseException] = field(default_factory=dict)
+    """View that failed -> its error."""
+    fallen: set[str] = field(default_factory=set)
+    """Views that stay where they were because they, or something they depend on, failed."""
+    in_time: list[InTime] = field(default_factory=list)
+    late: list[LateBatch] = field(default_factory=list)
+    faces: Bindings | None = None
+    """The relations of the pass that carries views from the last epoch to this one."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Aggregate -> the partial rows it made."""
+
+
+def sizes_of(moments: Mapping[str, TraceVersions]) -> dict[str, int]:
+    """Return how many partial rows each aggregate made."""
+    return {
+        name.removesuffix(partial_trace("")): moment.changed_rows
+        for name, moment in moments.items()
+        if moment.delta and name.endswith(partial_trace(""))
+    }
+
+
+def held_reports(
+    plan: EpochPlan, fallen: Collection[str], failed: Mapping[str, str]
+) -> dict[str, HeldReport]:
+    """Tell which views an epoch goes without, and why."""
+    found: dict[str, HeldReport] = {}
+    for view, cursor in plan.before.items():
+        if view in fallen:
+            own = failed.get(view)
+            reason = f"failed: {own}" if own else f"waits for {', '.join(sorted(failed))} (failed)"
+            found[view] = HeldReport(view, cursor, reason, is_failure=own is not None)
+        elif view in plan.held:
+            reason, at = plan.held[view].told(view), plan.after[view]
+            found[view] = HeldReport(view, at, reason, is_failure=view in failed)
+    return found
+
+
+def told_of(error: BaseException) -> str:
+    """Return what an error says, in a line."""
+    if isinstance(error, OperatorError):
+        return error.detail
+    return error.message if isinstance(error, LaminarError) else first_sentence(error)
+
+
+def first_of(
+    failures: Mapping[str, BaseException], report: EpochReport | None = None
+) -> BaseException:
+    """Return the error to raise; it knows what was committed without the view."""
+    error = next(iter(failures.values()))
+    if isinstance(error, OperatorError):
+        error.report = report
+        others = [name for name in failures if name != error.node]
+        if others:
+            error.hint = f"failed too: {', '.join(others)}"
+    return error

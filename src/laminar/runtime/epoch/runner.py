@@ -1,0 +1,262 @@
+"""One epoch: ranges in, a committed manifest out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from laminar.checkpoint.in_flight import Delivered
+from laminar.delta.change import Version
+from laminar.model.trace import Trace
+from laminar.runtime.epoch import late_rows
+from laminar.runtime.epoch.outcome import Outcome, first_of, held_reports, told_of
+from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.epoch.view_executor import MvPipelineExecutor, PassedOver
+from laminar.runtime.event_time.watermarks import EpochTime
+from laminar.runtime.ingest.future_rows import as_late
+from laminar.runtime.relations.trace_versions import TraceVersions, moments_of
+from laminar.runtime.scheduling.epoch_plan import EpochPlan
+from laminar.runtime.spark.session import suit
+from laminar.store import LoggedEpoch, Range, discard
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class StartedEpoch:
+    """An epoch that has read its rows: what it took, and when it is."""
+
+    epoch: int
+    taken: list[Range]
+    rows_in: int
+    too_late: list[late_rows.LateBatch]
+    """Rows that are too far in the future."""
+    moments: dict[str, TraceVersions]
+    """What was stored before, with the rows that were taken as deltas of the tables."""
+    turn: EpochTime
+    started_at: datetime
+    started: float
+
+    @property
+    def read(self) -> set[str]:
+        """The files that hold what it took."""
+        return files_of(self.moments)
+
+
+class EpochRunner:
+    """Carries an engine from one epoch to the next."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._passes = MvPipelineExecutor(engine)
+        self.sizes: dict[str, int] = {}
+        """Aggregate -> partial rows it made last."""
+
+    def run(
+        self,
+        taken: list[Range],
+        logged: LoggedEpoch | None = None,
+        forced: Collection[str] = (),
+    ) -> EpochReport:
+        """Run one epoch over these ranges and commit it.
+
+        Which ranges they are is durable before the work starts, or was `logged` before a crash.
+        Views that fail stay where they are, with their groups and their readers; the epoch is
+        committed for the others, and then the error is raised.
+
+        Args:
+            taken: what to read from the tables.
+            logged: the epoch as it was begun before a crash.
+            forced: views that step whatever their schedule.
+        """
+        engine = self._engine
+        logged = logged or self.log(engine.manifest.epoch + 1, taken)
+        engine.time.watermarks.hear(logged.said)
+        try:
+            return self._run(taken, logged, forced)
+        except Exception:
+            if engine.manifest.epoch < logged.epoch:
+                # Rows that wait here alone must not be asked of their source: it is tried again.
+                if not engine.in_flight.holds(logged.epoch):
+                    engine.wal.withdraw(logged.epoch)
+                engine.checkpoints.withdrawn(logged.epoch)
+                engine.inlets.back()  # what was taken is still to be taken
+            raise
+
+    def log(self, epoch: int, taken: list[Range]) -> LoggedEpoch:
+        """Make durable that an epoch begins, over which ranges, and at what time."""
+        engine = self._engine
+        said = engine.time.watermarks.said
+        return engine.wal.begin(epoch, taken, engine.limits.clock(), said)
+
+    def _run(self, taken: list[Range], logged: LoggedEpoch, forced: Collection[str]) -> EpochReport:
+        engine = self._engine
+        traces = engine.compactor.adopt(engine.manifest.traces)
+        moments = moments_of(engine.catalog.relations, traces)
+        begun = self.begin(taken, moments, logged)
+        held = sum(trace.rows for trace in traces.values())
+        self.suit(begun, held)
+        for name, moment in moments.items():
+            if moment.delta:
+                traces[name] = Trace(moment.schema, moment.segments(Version.AFTER))
+        try:
+            plan, outcome = self._run_views(begun, traces, forced)
+        except BaseException:
+            self.forget(begun.read)
+            raise
+        if outcome.failures and not taken and self._is_vain(begun, plan, outcome):
+            # Only retries, and all of them in vain: there is nothing to commit but that.
+            self.forget(())
+            self._note_failures(plan, outcome, begun.turn.now_ms)
+            raise first_of(outcome.failures)
+        report = self.commit(begun, plan, outcome)
+        if outcome.failures:
+            raise first_of(outcome.failures, report)
+        return report
+
+    def _run_views(
+        self, begun: StartedEpoch, traces: dict[str, Trace], forced: Collection[str]
+    ) -> tuple[EpochPlan, Outcome]:
+        """Move the views; those that fail stay, and if need be the others are planned anew."""
+        engine = self._engine
+        room = engine.rooms.of(begun.epoch)
+        failures: dict[str, BaseException] = {}
+        while True:
+            down = {view: told_of(error) for view, error in failures.items()}
+            plan = engine.holding.plan(begun.turn.now_ms, forced, down)
+            try:
+                outcome = self._passes.run(plan, traces, begun.turn, room, self.sizes)
+            except PassedOver as found:
+                failures |= found.outcome.failures
+                continue
+            outcome.failures |= failures
+            return plan, outcome
+
+    def _is_vain(self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome) -> bool:
+        """Whether an epoch without rows changed nothing: no view ran, none caught up, no time."""
+        marks = self._engine.time.watermarks.cuts.get(begun.epoch - 1, {})
+        behind = {view for view in plan.stepping() if plan.before[view] < begun.epoch - 1}
+        return not outcome.reports and not behind - outcome.fallen and marks == begun.turn.after
+
+    def _note_failures(self, plan: EpochPlan, outcome: Outcome, now_ms: int) -> None:
+        holding = self._engine.holding
+        told = {view: told_of(error) for view, error in outcome.failures.items()}
+        failed = holding.failed(told, now_ms)
+        holding.count(plan, outcome.fallen, failed)
+        with holding.failing(failed):
+            self._engine.recommit()
+
+    def forget(self, files: Iterable[str]) -> None:
+        """Take an epoch back that was begun, with the files it read its rows into."""
+        engine = self._engine
+        engine.time.watermarks.back()
+        discard(engine.root, files)
+        engine.inlets.back()
+
+    def begin(
+        self, taken: list[Range], moments: dict[str, TraceVersions], logged: LoggedEpoch
+    ) -> StartedEpoch:
+        """Read what an epoch takes, and move the watermarks by it."""
+        started, started_at = time.perf_counter(), datetime.now(UTC)
+        epoch, now_ms = logged.epoch, logged.now_ms
+        rows, ahead, largest = self._ingest(taken, moments, epoch, now_ms)
+        turn = self._engine.time.begin(largest, now_ms)
+        return StartedEpoch(epoch, taken, rows, ahead, moments, turn, started_at, started)
+
+    def suit(self, begun: StartedEpoch, held: int) -> None:
+        """Let the sessions that an epoch works in expect as many rows as it has."""
+        for session in (self._engine.rooms.of(begun.epoch).session, self._engine.full.session):
+            suit(session, changed=begun.rows_in, held=held)
+
+    def commit(self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome) -> EpochReport:
+        """Make an epoch true whose views have all moved or stayed; let the sinks have it."""
+        engine, epoch, traces = self._engine, begun.epoch, outcome.traces
+        holding, now_ms = engine.holding, begun.turn.now_ms
+        self.sizes = outcome.sizes
+        told = {view: told_of(error) for view, error in outcome.failures.items()}
+        failed = holding.failed(told, now_ms)
+        standing = holding.after(plan, outcome.fallen, failed, now_ms)
+        too_late = begun.too_late + outcome.late
+        clocks = engine.time.after(begun.turn, outcome.in_time, too_late, traces, standing.behind)
+        late_rows.keep(too_late, engine.store, epoch, traces, engine.limits.late_rows_kept)
+        offsets = {**engine.manifest.offsets, **{each.table: each.end for each in begun.taken}}
+        counts = {each.relation: each.count for each in too_late}
+        duration, stay = _since(begun.started), held_reports(plan, outcome.fallen, told)
+        report = EpochReport(epoch, begun.rows_in, duration, outcome.reports, counts, stay)
+        holding.count(plan, outcome.fallen, failed)
+        with holding.standing_as(standing), engine.time.kept(clocks, epoch, standing.behind):
+            engine.commit(epoch, traces, offsets, report.to_json(begun.started_at))
+        engine.inlets.committed(begun.taken)
+        engine.in_flight.forget_through(epoch)
+        if outcome.failures:
+            engine.checkpoints.withdrawn(epoch)  # its barrier did not pass all nodes
+        engine.checkpoints.committed()
+        self.forget_log()
+        assert outcome.faces is not None
+        engine.publisher.publish(epoch, outcome.faces)
+        if engine.settings.is_on("compaction"):
+            useless, live = engine.time.useless(), standing.live()
+            relations = engine.catalog.relations
+            engine.compactor.submit(engine.manifest.traces, relations, epoch, useless, live)
+        return replace(report, duration_ms=_since(begun.started))
+
+    def forget_log(self, through: int | None = None) -> None:
+        """Let go of logged epochs, and of pushed rows, that no replay will ask for any more."""
+        engine = self._engine
+        if through is None:
+            oldest = engine.manifest.epoch - engine.timeline.retained + 1
+            through = engine.checkpoints.replay_from(oldest)
+        ends: dict[str, int] = {}
+        for logged in engine.wal.forget_through(through):
+            for each in logged.ranges:
+                if each.table not in engine.sources and isinstance(each.end, int):
+                    ends[each.table] = max(each.end, ends.get(each.table, 0))
+        for table, end in ends.items():
+            engine.pending.drop_through(table, end)
+
+    def _ingest(
+        self, taken: list[Range], moments: dict[str, TraceVersions], epoch: int, now_ms: int
+    ) -> tuple[int, list[late_rows.LateBatch], dict[str, Mapping[str, int]]]:
+        """Read all ranges.
+
+        Return how many rows there are, those too far in the future, and how far in time each part
+        of each table has come.
+        """
+        engine = self._engine
+        tables = engine.tables()
+        rows = 0
+        ahead: list[late_rows.LateBatch] = []
+        largest: dict[str, Mapping[str, int]] = {}
+        delivered: list[Delivered] = []
+        for each in taken:
+            table = tables[each.table]
+            done = engine.inlets.take(each, epoch, now_ms)
+            segment = done.segment
+            rows += done.rows
+            if segment is not None and done.delivered is None:
+                segment = engine.upserts.resolve(table, segment, moments[each.table].before, epoch)
+            if segment is not None:
+                moments[each.table] = replace(moments[each.table], delta=(segment,))
+            if done.largest:
+                largest[each.table] = done.largest
+            if done.ahead is not None and table.event_time is not None:
+                kept = engine.limits.late_rows_kept
+                ahead.append(as_late(each.table, table.event_time, done.ahead, epoch, kept))
+            if table.connector is not None:
+                delivered.append(Delivered(each, segment, done.rows, done.largest, done.ahead))
+        engine.checkpoints.took(epoch, delivered)
+        engine.inlets.ahead()
+        return rows, ahead, largest
+
+
+def files_of(moments: Mapping[str, TraceVersions]) -> set[str]:
+    """Return the files of all that an epoch has added so far."""
+    return {file for each in moments.values() for part in each.delta for file in part.files}
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000

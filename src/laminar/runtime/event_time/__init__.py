@@ -1,0 +1,1 @@
+"""Watermarks, what is due by them, and what came too late."""

@@ -1,0 +1,238 @@
+"""Time of one engine: where watermarks and clocks stand, and what an epoch does because of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from laminar.dag.watermark import WatermarkAlignmentGroup
+from laminar.delta.program import Aged, Emitted, Periodic, Program
+from laminar.model.trace import Manifest, Trace
+from laminar.runtime.catalog.catalog import Catalog
+from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.catalog.source_options import InletOptions, parse
+from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.epoch.late_rows import LateBatch
+from laminar.runtime.epoch.timed_relations import InTime
+from laminar.runtime.event_time.due import (
+    aging_due,
+    cutoffs,
+    is_due,
+    periodic_due,
+    turns,
+    without_final,
+)
+from laminar.runtime.event_time.watermarks import Dependencies, EpochTime, Watermarks
+from laminar.runtime.history.compactor import Cutoff
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What must be remembered about the wall clock, and about rows that were late."""
+
+    emitted_at: Mapping[str, int] = field(default_factory=dict)
+    """View -> when it last showed its changes, in milliseconds."""
+    aged_to: Mapping[str, int] = field(default_factory=dict)
+    """Relation whose rows come and go -> the time they are at, in microseconds."""
+    late: Mapping[str, int] = field(default_factory=dict)
+    """View or table -> how many rows were late for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkRow:
+    """How far event time has come at one relation."""
+
+    relation: str
+    is_source: bool
+    event_time: str | None  # the column, of a source
+    watermark_us: int  # microseconds from 1970
+    is_idle: bool
+
+
+class EventTime:
+    """Decides by time; nothing here runs a statement.
+
+    An epoch `begin`s, asks what is `in_motion`, lets go of state with `after`, and makes the result
+    true by committing within `kept`.
+    """
+
+    def __init__(self, catalog: Callable[[], Catalog], settings: TimeSettings) -> None:
+        self._defined = catalog
+        self._settings = settings
+        graph = Dependencies(lambda: catalog().registry)
+        self.watermarks = Watermarks(graph, settings.idle_timeout_ms)
+        self.clocks = Clocks()
+
+    def configure(self, tables: Mapping[str, TableDefinition]) -> None:
+        """Follow what the settings and the options of the sources say about silence and drift."""
+        options = {
+            name: parse(each.options, pushed=each.connector is None)
+            for name, each in tables.items()
+            if each.event_time is not None
+        }
+        own = {name: each.idle_timeout_ms for name, each in options.items()}
+        idle = {name: given for name, given in own.items() if given is not None}
+        self.watermarks.configure(self._settings.idle_timeout_ms, idle, alignment(options))
+
+    def restore(self, manifest: Manifest) -> None:
+        """Go on from what a manifest says."""
+        state = manifest.state
+        said, parts = state.get("said", {}), state.get("parts", {})
+        self.watermarks.restore(
+            manifest.watermarks, said, parts, self._settings.clock(), state.get("cuts")
+        )
+        self.clocks = Clocks(**manifest.state.get("clocks", {}))
+
+    def saved(self) -> dict[str, Any]:
+        """Return what a manifest has to carry, besides watermarks."""
+        marks = self.watermarks
+        return {
+            "said": marks.said,
+            "parts": marks.parts,
+            "clocks": asdict(self.clocks),
+            "cuts": {str(epoch): each for epoch, each in marks.cuts.items()},
+        }
+
+    def forget(self, name: str) -> None:
+        """Forget a relation that was dropped."""
+        self.watermarks.forget(name)
+        given = asdict(self.clocks)
+        own = (name, f"{name}#")
+        self.clocks = Clocks(
+            **{
+                part: {key: each for key, each in values.items() if not _belongs(key, own)}
+                for part, values in given.items()
+            }
+        )
+
+    def is_due(self, traces: Mapping[str, Trace], held: Collection[str]) -> bool:
+        """Whether time alone asks for an epoch."""
+        now = self._settings.clock()
+        return self.watermarks.is_pending(now) or bool(self._by_clock(traces, now) - set(held))
+
+    def _by_clock(self, traces: Mapping[str, Trace], now_ms: int) -> frozenset[str]:
+        relations = self._defined().relations
+        shown = periodic_due(relations, traces, self.clocks.emitted_at, now_ms)
+        return shown | aging_due(relations, traces, self.clocks.aged_to, now_ms)
+
+    def begin(self, largest: Mapping[str, Mapping[str, int]], now: int) -> EpochTime:
+        """Move the watermarks by what was read: table -> part -> largest event time."""
+        return replace(
+            self.watermarks.move(largest, now),
+            due=turns(self._defined().relations, self.clocks.emitted_at, now),
+            aged_to=self.clocks.aged_to,
+            aging_rows=self._settings.aging_rows,
+        )
+
+    def in_motion(self, turn: EpochTime, traces: Mapping[str, Trace]) -> frozenset[str]:
+        """Views that time alone may change."""
+        relations = self._defined().relations
+        closing = {
+            each.horizon.view
+            for each in relations.by_name.values()
+            if isinstance(each, Emitted) and is_due(each, relations, turn, traces)
+        }
+        return frozenset(closing) | self._by_clock(traces, turn.now_ms)
+
+    def first(self, program: Program, at: int | None = None) -> EpochTime:
+        """Return a view's first moment, and set its clocks by the present.
+
+        Args:
+            program: the view.
+            at: an older epoch, that some other view stands at; by default it is the newest.
+        """
+        now = self._settings.clock()
+        names = [(each.shape.name, type(each)) for each in program.relations]
+        emitted = {name: now for name, kind in names if kind is Periodic}
+        aged = {name: now * 1000 for name, kind in names if kind is Aged}
+        self.clocks = replace(
+            self.clocks,
+            emitted_at={**self.clocks.emitted_at, **emitted},
+            aged_to={**self.clocks.aged_to, **aged},
+        )
+        if at is None:
+            return self.watermarks.now(now)
+        reads = self._defined().registry.dependency_map()
+        return EpochTime({}, self.watermarks.marks_at(at, reads), now)
+
+    def after(
+        self,
+        turn: EpochTime,
+        done: Collection[InTime],
+        late: list[LateBatch],
+        traces: dict[str, Trace],
+        behind: Mapping[str, int],
+    ) -> Clocks:
+        """Drop state that can no longer change from the traces; return the clocks to keep.
+
+        Args:
+            turn: the epoch's time.
+            done: what views showed.
+            late: rows that were late.
+            traces: what is stored, which becomes less.
+            behind: views that stay at older epochs, whose state may still be needed.
+        """
+        counts = dict(self.clocks.late)
+        for each in late:
+            counts[each.relation] = counts.get(each.relation, 0) + each.count
+        emitted, aged = dict(self.clocks.emitted_at), dict(self.clocks.aged_to)
+        for part in done:
+            emitted |= dict.fromkeys(part.shown, turn.now_ms)
+            aged |= part.aged_to
+        clocks = Clocks(emitted, aged, counts)
+        marks = {
+            name: self.watermarks.cuts.get(behind[name], {}).get(name, turn.before.get(name, mark))
+            if name in behind
+            else mark
+            for name, mark in turn.after.items()
+        }
+        useless = cutoffs(self._defined().relations, marks, clocks.aged_to)
+        for name, (path, bound) in useless.items():
+            if name in traces:
+                traces[name] = without_final(traces[name], path, bound)
+        for name in (name for part in done for name in part.emptied):
+            traces[name] = Trace(traces[name].schema)
+        return clocks
+
+    @contextmanager
+    def kept(self, clocks: Clocks, epoch: int, behind: Mapping[str, int]) -> Iterator[None]:
+        """Make an epoch's time true, if the commit inside succeeds."""
+        before, self.clocks = self.clocks, clocks
+        with self.watermarks.kept(epoch, behind):
+            try:
+                yield
+            except BaseException:
+                self.clocks = before
+                raise
+
+    def rows(self) -> list[WatermarkRow]:
+        """Return where event time stands at every relation that has one."""
+        found = []
+        for name, mark in self.watermarks.current.items():
+            column = self.watermarks.event_time(name)
+            idle = self.watermarks.is_idle(name)
+            found.append(WatermarkRow(name, column is not None, column, mark, idle))
+        return found
+
+    def useless(self) -> dict[str, Cutoff]:
+        """Return trace -> rows that can no longer change, nor be shown."""
+        current = self.watermarks.current
+        return cutoffs(self._defined().relations, current, self.clocks.aged_to)
+
+
+def alignment(options: Mapping[str, InletOptions]) -> list[WatermarkAlignmentGroup]:
+    """Return the groups that sources say they are in; the tightest bound of a group counts."""
+    members: dict[str, list[str]] = {}
+    for name, each in options.items():
+        if each.alignment_group is not None:
+            members.setdefault(each.alignment_group, []).append(name)
+    return [
+        WatermarkAlignmentGroup(group, tuple(names), min(options[n].max_drift_us for n in names))
+        for group, names in members.items()
+    ]
+
+
+def _belongs(key: str, own: tuple[str, str]) -> bool:
+    return key == own[0] or key.startswith(own[1])

@@ -1,0 +1,266 @@
+"""How far event time has come: at the tables by their rows, at the views by their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from laminar.dag.watermark import DagWatermarkTracker, WatermarkAlignmentGroup
+from laminar.errors import NoWatermark
+from laminar.model.event_time import END_OF_TIME, Chain, Timing
+from laminar.mv import MvRegistry
+from laminar.mv.watermark import DependencyGraph
+from laminar.runtime.catalog.definitions import TableDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTime:
+    """An epoch's time: watermarks at its beginning and at its end, and the wall clock."""
+
+    before: Mapping[str, int] = field(default_factory=dict)
+    after: Mapping[str, int] = field(default_factory=dict)
+    now_ms: int = 0
+    due: frozenset[str] = frozenset()
+    """Views whose turn it is by the wall clock."""
+    aged_to: Mapping[str, int] = field(default_factory=dict)
+    """Relations whose rows come and go with the clock -> the time that they are at."""
+    aging_rows: int = 100_000
+    """How many rows of a relation may come or go because time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDrift:
+    """How far sources have come at one moment, for whoever reads them on other threads."""
+
+    groups: tuple[WatermarkAlignmentGroup, ...] = ()
+    marks: Mapping[str, int] = field(default_factory=dict)
+    delays: Mapping[str, int] = field(default_factory=dict)
+
+    def is_ahead(self, name: str, read: Mapping[str, int]) -> bool:
+        """Whether a source is too far ahead of its group to be read now.
+
+        Args:
+            name: the source.
+            read: source -> the largest event time that was read, if no epoch took it yet.
+        """
+        marks = dict(self.marks)
+        for each in marks:
+            if each in read:
+                marks[each] = max(marks[each], read[each] - self.delays.get(each, 0))
+        return any(name in group.ahead(marks) for group in self.groups if name in group.members)
+
+
+class Dependencies:
+    """Who reads whom by the definitions of the moment, which a change may replace as a whole."""
+
+    def __init__(self, registry: Callable[[], MvRegistry]) -> None:
+        self._registry = registry
+
+    @property
+    def version(self) -> int:
+        """A number that differs whenever the dependencies do."""
+        registry = self._registry()
+        return hash((id(registry), registry.version))
+
+    def dependency_map(self) -> Mapping[str, tuple[str, ...]]:
+        """Return what each name reads, every name after those it reads."""
+        return self._registry().dependency_map()
+
+
+class Watermarks:
+    """The watermarks of all relations; they move with the epochs, and never back.
+
+    Between epochs `advance` notes what a user says. An epoch takes that and what it read with
+    `move`; its commit makes the result true, within `kept`. If it fails, all goes `back`.
+    """
+
+    def __init__(self, graph: DependencyGraph, idle_timeout_ms: int | None = None) -> None:
+        self._tables: dict[str, TableDefinition] = {}
+        self._tracker = DagWatermarkTracker(graph, idle_timeout_ms=idle_timeout_ms)
+        self._kept: dict[str, int] = {}
+        self.said: dict[str, int] = {}
+        self.parts: dict[str, dict[str, int]] = {}
+        self._moved: dict[str, dict[str, int]] = {}  # as an epoch that is not committed leaves them
+        self.cuts: dict[int, dict[str, int]] = {}
+        """Epoch that a view stands at, or the newest -> the watermark of every relation then."""
+
+    def configure(
+        self,
+        idle_ms: int | None,
+        own_idle_ms: Mapping[str, int],
+        groups: Iterable[WatermarkAlignmentGroup],
+    ) -> None:
+        """Set how long silent sources are waited for, and how far sources may drift apart."""
+        self._tracker.set_idle_timeouts(idle_ms, own_idle_ms)
+        self._tracker.set_alignment_groups(groups)
+
+    def drift(self) -> SourceDrift:
+        """Return how far apart the sources are that may not drift too far."""
+        groups = self._tracker.alignment_groups()
+        awake = self._tracker.awake() if groups else {}
+        delays = {name: each.delay_us for name, each in self._tables.items()} if groups else {}
+        return SourceDrift(groups, awake, delays)
+
+    def add(self, definition: TableDefinition) -> None:
+        """Follow a table; one without event time holds nobody back."""
+        self._tables[definition.name] = definition
+        if definition.event_time is None:
+            self._tracker.mark_idle(definition.name)
+
+    def forget(self, name: str) -> None:
+        """Stop following a table or a view."""
+        self._tables.pop(name, None)
+        self.said.pop(name, None)
+        self.parts.pop(name, None)
+        self._kept.pop(name, None)
+
+    def restore(
+        self,
+        watermarks: Mapping[str, int],
+        said: Mapping[str, int],
+        parts: Mapping[str, Mapping[str, int]],
+        now_ms: int,
+        cuts: Mapping[str, Mapping[str, int]] | None = None,
+    ) -> None:
+        """Go on from what a manifest says; no part has been silent yet."""
+        self._kept = dict(watermarks)
+        self.said = dict(said)
+        self.parts = {name: dict(each) for name, each in parts.items()}
+        self.cuts = {int(epoch): dict(marks) for epoch, marks in (cuts or {}).items()}
+        self.back(now_ms)
+
+    def back(self, now_ms: int = 0) -> None:
+        """Return to the last committed epoch."""
+        self._moved = {}
+        self._tracker.restore(self._kept)
+        for name, known in self.parts.items():
+            for part in known:
+                self._tracker.add_partition(name, part, now_ms)
+            for part, mark in known.items():
+                self._tracker.advance_partition_watermark(name, part, mark, now_ms)
+        for name, definition in self._tables.items():
+            if definition.event_time is None:
+                self._tracker.mark_idle(name)
+
+    def advance(self, name: str, watermark: int) -> None:
+        """Note a punctuation; it takes effect with the next epoch."""
+        if self._event_time(name) is None:
+            raise NoWatermark(name)
+        self.said[name] = max(watermark, self.said.get(name, watermark))
+
+    def hear(self, said: Mapping[str, int]) -> None:
+        """Note again what was said before an epoch that is replayed."""
+        for name, mark in said.items():
+            if self._event_time(name) is not None:
+                self.advance(name, mark)
+
+    def end(self, name: str) -> None:
+        """Note that a source has no more rows."""
+        self.advance(name, END_OF_TIME)
+
+    def _event_time(self, name: str) -> str | None:
+        definition = self._tables.get(name)
+        return None if definition is None else definition.event_time
+
+    def is_pending(self, now_ms: int) -> bool:
+        """Whether something was said that an epoch would act on, or silence has lasted enough."""
+        if any(name not in self._kept or self._kept[name] < m for name, m in self.said.items()):
+            return True
+        return bool(self._tracker.expire_idle(now_ms))
+
+    def move(self, largest: Mapping[str, Mapping[str, int]], now_ms: int) -> EpochTime:
+        """Advance by the largest event time of each part of a table, and by what was said."""
+        for name, parts in largest.items():
+            known = self._moved.setdefault(name, dict(self.parts.get(name, {})))
+            marks = {part: time - self._tables[name].delay_us for part, time in parts.items()}
+            for part in marks:
+                # All are expected before any speaks: the first must not stand for the whole.
+                self._tracker.add_partition(name, part, now_ms)
+            for part, mark in marks.items():
+                known[part] = max(mark, known.get(part, mark))
+                self._tracker.advance_partition_watermark(name, part, mark, now_ms)
+        for name, mark in self.said.items():
+            self._tracker.advance_source_watermark(name, mark)
+        self._tracker.expire_idle(now_ms)
+        return EpochTime(self._kept, self._tracker.watermarks(), now_ms)
+
+    @contextmanager
+    def kept(self, epoch: int, behind: Mapping[str, int]) -> Iterator[None]:
+        """Make an epoch's watermarks those to go on from, if the commit inside succeeds."""
+        before, said, parts, cuts = self._kept, self.said, self.parts, self.cuts
+        self.said, self.parts, self._moved = {}, {**parts, **self._moved}, {}
+        self.settle(epoch, behind)
+        try:
+            yield
+        except BaseException:
+            self._kept, self.said, self.parts, self.cuts = before, said, parts, cuts
+            self.back()
+            raise
+
+    def between(self, turn: EpochTime, start: int, stop: int) -> EpochTime:
+        """Return the time that passes between two epochs, seen from one that has begun.
+
+        Args:
+            turn: the time of the epoch that has begun; it ends with the newest.
+            start: an epoch that some view stands at.
+            stop: another, or the one that has begun.
+        """
+        return replace(turn, before=self.cuts.get(start, {}), after=self.cuts.get(stop, turn.after))
+
+    def marks_at(self, epoch: int, reads: Mapping[str, Collection[str]]) -> dict[str, int]:
+        """Return the watermarks at an epoch, also of views that were not defined then.
+
+        Args:
+            epoch: one that some view stands at.
+            reads: view -> what it reads, each view after those it reads.
+        """
+        marks = dict(self.cuts.get(epoch, {}))
+        for view, sources in reads.items():
+            known = [marks[each] for each in sources if each in marks]
+            if view not in marks and known:
+                marks[view] = min(known)
+        return marks
+
+    def now(self, now_ms: int) -> EpochTime:
+        """Return the present as the first moment of a relation: before it there was nothing."""
+        return EpochTime({}, self._tracker.watermarks(), now_ms)
+
+    def settle(self, epoch: int, behind: Mapping[str, int]) -> Mapping[str, int]:
+        """Say where event time stands at every relation, as an epoch is committed.
+
+        Args:
+            epoch: the one that is.
+            behind: views that stay at older epochs, and so at older watermarks.
+        """
+        now = self._tracker.watermarks()
+        # A view that is left behind now is at the epoch before: what is kept is of then.
+        self.cuts = {at: self.cuts.get(at, self._kept) for at in set(behind.values())}
+        self.cuts[epoch] = now
+        self._kept = {
+            name: self.cuts.get(behind[name], {}).get(name, self._kept.get(name, mark))
+            if name in behind
+            else mark
+            for name, mark in now.items()
+        }
+        return self._kept
+
+    @property
+    def current(self) -> Mapping[str, int]:
+        """What is committed."""
+        return self._kept
+
+    def event_time(self, name: str) -> str | None:
+        """Return a table's column of event time."""
+        return self._event_time(name)
+
+    def is_idle(self, name: str) -> bool:
+        """Whether a source is left out of its readers' watermarks."""
+        return self._tracker.is_idle(name)
+
+
+def timing_of(definition: TableDefinition) -> Timing:
+    """Return which column of a table carries event time."""
+    if definition.event_time is None:
+        return Timing()
+    return Timing({definition.event_time: (Chain(),)})

@@ -1,0 +1,1 @@
+"""The epochs that are kept: commits, snapshots, differences, compaction."""

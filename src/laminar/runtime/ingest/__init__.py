@@ -1,0 +1,1 @@
+"""From a connector's rows to a range of segments that an epoch can take."""

@@ -1,0 +1,279 @@
+"""All ways in: one bridge per source, and what an epoch takes from them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+from laminar.bridge import BridgeCounters
+from laminar.errors import Backpressure, UnknownRelation
+from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.catalog.source_options import parse
+from laminar.runtime.catalog.time_settings import wall_clock
+from laminar.runtime.event_time.watermarks import SourceDrift
+from laminar.runtime.ingest.connector_inlet import SourceInlet
+from laminar.runtime.ingest.poller import InletContext
+from laminar.runtime.ingest.pushed_inlet import PushedInlet
+from laminar.runtime.ingest.range_reader import ReadRange
+from laminar.store import Range
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    from laminar.runtime.engine.engine import Engine
+
+AnyInlet: TypeAlias = SourceInlet | PushedInlet
+
+_LOOK_AGAIN = 0.1  # seconds after which a wait ends by itself: clocks may have moved
+
+
+class ConnectorDagBridge:
+    """The bridges of an engine.
+
+    An epoch takes what each of them has ready: one range per source. A source that has nothing, or
+    is slow to answer, does not hold the others back, and none can take more than its batch while
+    others wait.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._inlets: dict[str, AnyInlet] = {}
+        # Users push without the engine's lock; a table must never have two ways in. Whoever holds
+        # this waits at most for a poll, and polls never ask for it.
+        self._opening = threading.RLock()
+        self._changed = threading.Condition()
+        self._signals = 0
+        self._running = False
+        self._drift = SourceDrift()
+        limits = engine.limits
+        self.clock = time.monotonic if limits.clock is wall_clock else lambda: limits.clock() / 1000
+        self._site = InletContext(
+            engine.ingest,
+            engine.store.root,
+            self.clock,
+            self.wake,
+            self._is_gated,
+            lambda: self.running,
+        )
+
+    @property
+    def running(self) -> bool:
+        """Whether a loop in the background steps, so that sources are polled all the time."""
+        return self._running
+
+    @running.setter
+    def running(self, runs: bool) -> None:
+        self._running = runs
+        # Whoever follows changes waits for the next one as long as there may be one.
+        self._engine.changelog.is_live = runs
+        self._engine.changelog.notify()
+
+    def _is_gated(self, name: str) -> bool:
+        """Whether a source is too far ahead of its alignment group, by what was read of each."""
+        if not self._drift.groups:
+            return False
+        inlets = tuple(self._inlets.items())
+        read = {key: each.latest for key, each in inlets if isinstance(each, SourceInlet)}
+        known = {key: time for key, time in read.items() if time is not None}
+        return self._drift.is_ahead(name, known)
+
+    def of(self, name: str) -> AnyInlet:
+        """Return the inlet of a table; it is opened where the last epoch left it."""
+        with self._opening:
+            definition = self._engine.catalog.definitions.get(name)
+            if not isinstance(definition, TableDefinition):  # dropped while somebody waited
+                raise UnknownRelation(name, sorted(self._engine.catalog.definitions))
+            source = self._engine.sources.get(name)
+            found = self._inlets.get(name)
+            if isinstance(found, SourceInlet) and found.source is not source:
+                found.close()
+                found = None
+            return found if found is not None else self._opened(definition)
+
+    def _opened(self, definition: TableDefinition) -> AnyInlet:
+        name = definition.name
+        manifest = self._engine.manifest
+        position = manifest.offsets.get(name)
+        source = self._engine.sources.get(name)
+        options = parse(definition.options, pushed=source is None)
+        made: AnyInlet
+        if source is None:
+            pending = self._engine.pending
+            made = PushedInlet(definition, options, pending, position or 0, self.clock, self.wake)
+        else:
+            made = SourceInlet(definition, source, options, self._site, position, manifest.epoch)
+        self._inlets[name] = made
+        return made
+
+    # What epochs take
+
+    def cut(self, *, whole: bool) -> list[Range]:
+        """Return what there is to be taken; empty if all tables are idle.
+
+        Args:
+            whole: all that is there now; otherwise what the policies have closed.
+        """
+        epoch = self._engine.manifest.epoch + 1
+        said = self._engine.time.watermarks.said
+        self._drift = self._engine.time.watermarks.drift()
+        inlets = [self.of(name) for name in self._read()]
+        if whole and not self.running:
+            for each in inlets:
+                if isinstance(each, SourceInlet):
+                    each.begin(ahead=False)  # side by side, each on its own thread
+        found = []
+        for each in inlets:
+            mark = said.get(each.definition.name)
+            # A watermark that was said counts from this epoch on: the rows before it must, too.
+            taken = each.cut(epoch, whole=whole or mark is not None, until=mark)
+            if taken is not None:
+                found.append(taken)
+        return found
+
+    def _read(self) -> list[str]:
+        """Return the tables to read; one that keeps what is used waits until somebody uses it."""
+        unread = self._engine.retention.is_unread
+        return [name for name in self._engine.tables() if not unread(name)]
+
+    def take(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
+        """Hand over a range; one that no bridge has ready, as in a replay, is read now."""
+        inlet = self.of(taken.table)
+        done = self._waiting(taken, epoch)  # first: its source may not have it any more
+        if done is None and isinstance(inlet, SourceInlet):
+            done = inlet.take(taken, epoch)
+            if done is not None:
+                return done
+        if done is None:
+            done = self._engine.ingest.read(taken, inlet.definition, epoch, now_ms)
+        if isinstance(inlet, SourceInlet):
+            inlet.restart(taken.end, epoch)
+        else:
+            inlet.took(taken)
+        return done
+
+    def _waiting(self, taken: Range, epoch: int) -> ReadRange | None:
+        """Return rows that a checkpoint kept of an epoch in flight; None if the source has them."""
+        found = self._engine.in_flight.take(taken, epoch)
+        if found is None:
+            return None
+        return ReadRange(found.segment, found.ahead, found.largest, found.rows)
+
+    def ahead(self) -> None:
+        """Read what comes next while an epoch runs."""
+        if not self.running:
+            for name in self._read():
+                inlet = self._inlets.get(name)
+                if isinstance(inlet, SourceInlet):
+                    inlet.begin(ahead=True)
+
+    def committed(self, ranges: Iterable[Range]) -> None:
+        """Let go of what an epoch has taken, now that it is committed."""
+        for each in ranges:
+            inlet = self._inlets.get(each.table)
+            if isinstance(inlet, SourceInlet):
+                inlet.committed(each.end)
+        self.wake()
+
+    def back(self) -> None:
+        """Go back to the committed positions, after an epoch that failed.
+
+        What it did not take from stays as it is, with all that was read ahead.
+        """
+        offsets = self._engine.manifest.offsets
+        inlets = tuple(self._inlets.items())
+        self.again([name for name, each in inlets if each.consumed != offsets.get(name)])
+
+    def again(self, names: Iterable[str]) -> None:
+        """Let some sources be read again from their committed positions."""
+        manifest = self._engine.manifest
+        for name in names:
+            if name in self._inlets:
+                self._inlets[name].restart(manifest.offsets.get(name), manifest.epoch)
+
+    # What users do
+
+    def push(self, table: str, data: pa.Table) -> None:
+        """Keep rows that a user pushed, and let them in."""
+        while True:
+            inlet = self.of(table)
+            assert isinstance(inlet, PushedInlet)
+            if inlet.push(data):  # it is opened anew meanwhile if its options are changed
+                return
+
+    def admit(self, table: str, rows: int) -> bool:
+        """Whether rows may be pushed now; False if they are dropped.
+
+        While a loop runs in the background, wait for it to make room.
+        """
+        while isinstance(inlet := self.of(table), PushedInlet):
+            seen = self._signals
+            try:
+                return inlet.admit(rows)
+            except Backpressure:
+                if not self.running or threading.current_thread().name == LOOP:
+                    raise
+            self.wait(seen, _LOOK_AGAIN)
+        return True
+
+    def say(self, table: str, watermark: int) -> None:
+        """Send a watermark behind the rows of a table."""
+        self.of(table).say(watermark)
+
+    # The loop in the background
+
+    def pump(self) -> None:
+        """Let all sources be polled that have room."""
+        with self._engine.lock:  # nobody goes back to another epoch meanwhile
+            for name in self._read():
+                inlet = self.of(name)
+                if isinstance(inlet, SourceInlet):
+                    inlet.pump()
+
+    @property
+    def signals(self) -> int:
+        """A number that differs once something has happened."""
+        return self._signals
+
+    def wake(self) -> None:
+        """Say that something has happened."""
+        with self._changed:
+            self._signals += 1
+            self._changed.notify_all()
+
+    def wait(self, seen: int, at_most: float = _LOOK_AGAIN) -> None:
+        """Wait until something has happened since `seen`, or a batch is old enough."""
+        due = [each.deadline for each in tuple(self._inlets.values())]
+        now = self.clock()
+        left = min((each - now for each in due if each is not None), default=at_most)
+        with self._changed:
+            if self._signals == seen:
+                self._changed.wait(max(0.001, min(left, at_most)))
+
+    def errors(self) -> dict[str, Exception]:
+        """Return source -> what its last poll in the background failed with."""
+        found = {name: each.error for name, each in tuple(self._inlets.items())}
+        return {name: error for name, error in found.items() if error is not None}
+
+    # Counters and lifetime
+
+    def counters(self) -> dict[str, BridgeCounters]:
+        """Return what went through each bridge."""
+        return {name: each.counters for name, each in tuple(self._inlets.items())}
+
+    def forget(self, name: str) -> None:
+        """Close the way of a table that is dropped."""
+        with self._opening:
+            found = self._inlets.pop(name, None)
+            if found is not None:
+                found.close()
+
+    def close(self) -> None:
+        """End all threads; a way that is asked for again opens at the committed position."""
+        for name in tuple(self._inlets):
+            self.forget(name)
+
+
+LOOP = "laminar-loop"
+"""The name of the thread that steps in the background."""

@@ -1,0 +1,184 @@
+"""The way in for rows that are pushed: durable in the pending log, then through the bridge.
+
+They lie in files from the start, so nothing of them is in memory while they wait, and a strategy
+that spills finds them spilled already.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from laminar.bridge import (
+    AdvanceWatermark,
+    BridgeConsumer,
+    BridgeCounters,
+    PipelineBridge,
+    ProcessBatch,
+    SpillToDisk,
+)
+from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.catalog.source_options import InletOptions
+from laminar.store import PendingBatch, PendingLog, Range
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRows:
+    """Rows in a file of the pending log."""
+
+    batch: PendingBatch
+    size: int
+
+    @property
+    def num_rows(self) -> int:
+        """How many there are."""
+        return self.batch.rows
+
+    @property
+    def nbytes(self) -> int:
+        """None of them is in memory."""
+        return 0
+
+
+class PushedInlet:
+    """Rows of one table that users push."""
+
+    def __init__(
+        self,
+        definition: TableDefinition,
+        options: InletOptions,
+        pending: PendingLog,
+        position: int,
+        clock: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        self.definition = definition
+        self.options = options
+        self.error: Exception | None = None
+        self._pending = pending
+        self._clock = clock
+        self._wake = wake
+        self._lock = threading.RLock()
+        self._past = BridgeCounters()
+        self._is_closed = False
+        self._open(position)
+
+    def _open(self, position: int) -> None:
+        self.bridge = PipelineBridge(
+            self.definition.name,
+            capacity_rows=self.options.buffer_rows,
+            capacity_bytes=None,
+            # It is never asked to write: what is pushed is in the pending log by then.
+            strategy=None
+            if isinstance(self.options.strategy, SpillToDisk)
+            else self.options.strategy,
+            clock=self._clock,
+        )
+        self._consumer = BridgeConsumer(self.bridge, self.options.policy)
+        self._position = position
+        self._ready: list[ProcessBatch] = []
+        self._bytes = 0
+        for batch in self._pending.after(self.definition.name, position):
+            self._send(batch)
+
+    def admit(self, rows: int) -> bool:
+        """Whether rows may be pushed now; False if they are to be dropped, which is counted.
+
+        Raises:
+            Backpressure: there is no room, and nothing may be dropped.
+        """
+        strategy = self.options.strategy
+        with self._lock:
+            if isinstance(strategy, SpillToDisk):
+                if self._bytes < strategy.max_spill_bytes:
+                    return True
+                strategy = strategy.then
+            elif self.bridge.channel.fits(rows, 0):
+                return True
+            return self.bridge.refuse(rows, strategy)
+
+    def push(self, data: pa.Table) -> bool:
+        """Keep rows and let them in; on return they survive a crash. False if it is closed."""
+        with self._lock:
+            if self._is_closed:
+                return False
+            seq = self._pending.append(self.definition.name, data)
+            for batch in self._pending.after(self.definition.name, seq - 1):
+                self._send(batch)
+        self._wake()
+        return True
+
+    def _send(self, batch: PendingBatch) -> None:
+        size = batch.path.stat().st_size
+        self._bytes += size
+        self.bridge.send_batch(
+            PendingRows(batch, size), start=batch.seq - 1, end=batch.seq, force=True
+        )
+
+    def say(self, watermark: int) -> None:
+        """Send a watermark behind all rows that were pushed so far."""
+        with self._lock:
+            self.bridge.send_watermark(watermark)
+
+    def cut(self, epoch: int, *, whole: bool, until: int | None = None) -> Range | None:
+        """Return the range that an epoch may take; see `SourceInlet.cut`."""
+        with self._lock:
+            if whole:
+                self.bridge.send_checkpoint(epoch)
+            while whole or not self._ready:
+                actions = self._consumer.drain(limit=1)
+                if not actions:
+                    break
+                self._ready += [each for each in actions if isinstance(each, ProcessBatch)]
+                marks = [each.timestamp for each in actions if isinstance(each, AdvanceWatermark)]
+                if until is not None and max(marks, default=until - 1) >= until:
+                    break
+            if not self._ready:
+                return None
+            return Range(self.definition.name, self._position, self._ready[-1].end)
+
+    @property
+    def consumed(self) -> int | None:
+        """Where the last range ended that an epoch took; None if it took none."""
+        return self._position or None
+
+    def took(self, taken: Range) -> None:
+        """Note that an epoch has taken a range; one that no `cut` returned is a replay's."""
+        with self._lock:
+            if not self._ready or self._ready[-1].end != taken.end:
+                self.restart(taken.end, 0)
+                return
+            parts = [part.rows for batch in self._ready for part in batch.parts]
+            self._bytes -= sum(part.size for part in parts if isinstance(part, PendingRows))
+            self._ready = []
+            self._position = taken.end
+
+    @property
+    def deadline(self) -> float | None:
+        """When the open batch will be old enough."""
+        return self._consumer.deadline
+
+    @property
+    def counters(self) -> BridgeCounters:
+        """What went through."""
+        return self.bridge.counters.after(self._past)
+
+    def restart(self, position: Any, epoch: int) -> None:  # noqa: ARG002
+        """Go on from a committed position."""
+        with self._lock:
+            past = self.counters
+            self._open(position or 0)
+            again = self.bridge.counters
+            self._past = replace(
+                past, sent=past.sent - again.sent, batches=past.batches - again.batches
+            )
+
+    def close(self) -> None:
+        """Take no more."""
+        with self._lock:
+            self._is_closed = True
+            self.bridge.close()

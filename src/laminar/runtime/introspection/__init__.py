@@ -1,0 +1,1 @@
+"""What the database says of itself; reads, never writes."""

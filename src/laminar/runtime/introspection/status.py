@@ -1,0 +1,283 @@
+"""What a database holds, read from its folder: Spark is not started and nothing is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from laminar.checkpoint.storage import CheckpointStorage
+from laminar.connectors import SourceSpec, create_source
+from laminar.connectors.source import close
+from laminar.errors import DatabaseNotFound, LaminarError, SegmentMissing
+from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
+from laminar.runtime.catalog.definitions import (
+    Definition,
+    LateDefinition,
+    OperatorDefinition,
+    TableDefinition,
+    from_json,
+)
+from laminar.runtime.catalog.storage_plan import partial_trace
+from laminar.runtime.scheduling.epoch_plan import Skip
+from laminar.runtime.scheduling.view_progress import ViewProgress
+from laminar.store import ManifestStore, PendingLog
+
+_TRIES = 3
+"""A file may go while it is read: the process that writes has moved on. Then look again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationStatus:
+    """One table or view."""
+
+    name: str
+    kind: str
+    state: str
+    """`running`; a view may also be `paused`, `held`, `scheduled`, `failing` or `suspended`, and a
+    source `gated`."""
+    state_reason: str | None
+    """What the matter is, if the database has said so."""
+    epoch: int
+    """The epoch its rows are of."""
+    rows: int | None
+    """How many rows it has; None if that is not stored as rows: fused, or accumulators."""
+    stored_rows: int
+    bytes: int
+    segments: int
+    waiting_rows: int
+    """Rows that were pushed and that no epoch has read yet."""
+    behind: bool | None
+    """Whether its connector has more; None if that cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCheckpoint:
+    """A complete checkpoint."""
+
+    checkpoint_id: int
+    epoch: int
+    created_at: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseStatus:
+    """All of it, at the newest epoch."""
+
+    path: str
+    epoch: int
+    committed_at: str
+    age_seconds: float
+    oldest_epoch: int
+    bytes: int
+    watermarks: Mapping[str, int]
+    late_rows: Mapping[str, int]
+    """View or table -> rows that were too late, or too far in the future, for it."""
+    checkpoints: tuple[KeptCheckpoint, ...]
+    """Oldest first."""
+    relations: tuple[RelationStatus, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return dataclasses.asdict(self)
+
+
+def read_status(root: Path, now: datetime | None = None) -> DatabaseStatus:
+    """Read the newest manifest and what waits beside it."""
+    return StatusReader(root).read(now)[1]
+
+
+@dataclass(slots=True)
+class StatusReader:
+    """Reads a database again and again; what cannot have changed is not read twice.
+
+    One thread at a time.
+    """
+
+    root: Path
+    patience: float = 0.0
+    """For so many seconds a connector's answer counts: asking may mean asking a server."""
+    clock: Callable[[], float] = time.monotonic
+    _weights: dict[str, int] = field(default_factory=dict)
+    _answers: dict[str, tuple[float, bool | None]] = field(default_factory=dict)
+    _checkpoints: dict[int, KeptCheckpoint] = field(default_factory=dict)
+
+    def read(self, now: datetime | None = None) -> tuple[Manifest, DatabaseStatus]:
+        """Return the newest epoch, and what it and the files beside it say.
+
+        Raises:
+            DatabaseNotFound: there is no epoch.
+            ManifestCorrupt: the newest one is damaged.
+            SegmentMissing: a file that it names is not there.
+        """
+        for tried in range(1, _TRIES + 1):
+            store = ManifestStore(self.root)
+            try:
+                manifest = store.latest()
+                if manifest is None:
+                    raise DatabaseNotFound(str(self.root))
+                found = self._status(manifest, store.epochs()[0], now or datetime.now(UTC))
+            except FileNotFoundError as error:
+                if tried == _TRIES:
+                    raise SegmentMissing(str(error.filename)) from None
+                continue
+            return manifest, found
+        raise AssertionError("unreachable")
+
+    def _status(self, manifest: Manifest, oldest: int, now: datetime) -> DatabaseStatus:
+        committed = datetime.fromisoformat(manifest.committed_at)
+        return DatabaseStatus(
+            str(self.root),
+            manifest.epoch,
+            manifest.committed_at,
+            max(0.0, round((now - committed).total_seconds(), 3)),
+            oldest,
+            sum(trace.bytes for trace in manifest.traces.values()),
+            dict(manifest.watermarks),
+            dict((manifest.state.get("clocks") or {}).get("late", {})),
+            tuple(self._complete()),
+            tuple(self._relations(manifest)),
+        )
+
+    def _complete(self) -> Iterator[KeptCheckpoint]:
+        storage = CheckpointStorage(self.root)
+        ids = storage.ids()
+        if any(each not in self._checkpoints for each in ids):
+            self._checkpoints = {
+                each.checkpoint_id: KeptCheckpoint(
+                    each.checkpoint_id, each.epoch, each.created_at, each.bytes
+                )
+                for each in storage.complete()
+            }
+        yield from (self._checkpoints[each] for each in ids if each in self._checkpoints)
+
+    def _relations(self, manifest: Manifest) -> Iterator[RelationStatus]:
+        offsets = manifest.offsets.items()
+        pending = PendingLog(self.root, {name: at for name, at in offsets if isinstance(at, int)})
+        definitions = from_json(manifest.catalog)
+        kept = {file for trace in manifest.traces.values() for file in trace.files}
+        self._weights = {file: each for file, each in self._weights.items() if file in kept}
+        for each in definitions:
+            yield self._relation(each, manifest, pending)
+
+    def _relation(
+        self, definition: Definition, manifest: Manifest, pending: PendingLog
+    ) -> RelationStatus:
+        name = definition.name
+        # A view's hidden parts and its accumulators count as its own.
+        own = {
+            key: trace
+            for key, trace in manifest.traces.items()
+            if key in (name, partial_trace(name)) or key.startswith(f"{name}#")
+        }
+        waiting, behind = 0, None
+        if isinstance(definition, TableDefinition):
+            if definition.connector is None:
+                start = manifest.offsets.get(name) or 0
+                waiting = sum(batch.rows for batch in pending.after(name, start))
+                behind = waiting > 0
+            else:
+                behind = self._behind(definition, manifest.offsets.get(name))
+        is_fused = name in manifest.state.get("fused", ())
+        state, reason = state_of(name, manifest)
+        return RelationStatus(
+            name,
+            kind_of(definition),
+            state,
+            reason,
+            ViewProgress.from_json(manifest.state).cursor(name, manifest.epoch),
+            None if is_fused else self._rows(name, own),
+            sum(trace.rows for trace in own.values()),
+            sum(trace.bytes for trace in own.values()),
+            sum(len(trace.segments) for trace in own.values()),
+            waiting,
+            behind,
+        )
+
+    def _rows(self, name: str, own: Mapping[str, Trace]) -> int | None:
+        """Return Σ of the weights of a relation's own trace: exactly how many rows it has."""
+        if name not in own:
+            # A view without a trace has accumulators, or nothing has arrived yet.
+            return None if own else 0
+        return sum(map(self._weight, own[name].segments))
+
+    def _weight(self, segment: Segment) -> int:
+        if segment.units:
+            return segment.rows
+        for file in segment.files:
+            if file not in self._weights:
+                self._weights[file] = _weights(self.root / file)
+        return sum(self._weights[file] for file in segment.files)
+
+    def _behind(self, definition: TableDefinition, offset: Any) -> bool | None:
+        asked, answer = self._answers.get(definition.name, (None, None))
+        now = self.clock()
+        if asked is None or now - asked >= self.patience:
+            answer = _has_more(definition, offset)
+            self._answers[definition.name] = (now, answer)
+        return answer
+
+
+def kind_of(definition: Definition) -> str:
+    """Return what a relation is, in a word or two."""
+    match definition:
+        case TableDefinition(is_source=True, connector=connector):
+            return f"source ({connector or 'pushed'})"
+        case TableDefinition():
+            return "table"
+        case OperatorDefinition():
+            return "operator"
+        case LateDefinition():
+            return "late rows"
+    return "materialized view"
+
+
+def state_of(name: str, manifest: Manifest) -> tuple[str, str | None]:
+    """Return whether a relation goes on with the epochs, and if not, what the matter is.
+
+    Why a view is behind is known as of the newest epoch that went without it.
+    """
+    standing = ViewProgress.from_json(manifest.state)
+    if name in manifest.state.get("paused", ()):
+        return "paused", None
+    failure = standing.failures.get(name)
+    if failure is not None:
+        return "suspended" if failure.is_suspended else "failing", failure.reason
+    if name in standing.gated:
+        return "gated", "no view may see its rows yet"
+    if name not in standing.behind:
+        return "running", None
+    report = manifest.state.get("report") or {}
+    said = {each["name"]: each["reason"] for each in report.get("held", ())}.get(name)
+    return "scheduled" if said is not None and said.startswith(Skip.NOT_DUE) else "held", said
+
+
+def _weights(path: Path) -> int:
+    total = 0
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=[WEIGHT]):
+            total += pc.sum(batch.column(0)).as_py() or 0
+    return total
+
+
+def _has_more(definition: TableDefinition, offset: Any) -> bool | None:
+    """Ask the connector whether there is more; None if it is not known here, or cannot tell."""
+    try:
+        spec = SourceSpec(definition.name, definition.schema, definition.options)
+        source = create_source(str(definition.connector), spec)
+    except LaminarError:
+        return None
+    try:
+        return source.latest_offset(offset) is not None
+    except LaminarError:
+        return None
+    finally:
+        close(source)

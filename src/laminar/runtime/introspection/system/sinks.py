@@ -1,0 +1,58 @@
+"""Where rows go, as relations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laminar.runtime.catalog.redaction import shown_options, shown_sql
+from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine.engine import Engine
+    from laminar.runtime.history.snapshot import Snapshot
+
+
+def _sinks(engine: Engine, visible: Snapshot) -> Rows:
+    for sink in engine.publisher.sinks():
+        cursor = engine.publisher.cursor(sink.name)
+        lag = visible.manifest.epoch - cursor if cursor is not None else None
+        yield (
+            sink.name,
+            sink.relation,
+            sink.connector,
+            shown_options(sink.options),
+            sink.promise,
+            cursor,
+            lag,
+            shown_sql(sink.sql) or None,
+        )
+
+
+def _subscriptions(engine: Engine, visible: Snapshot) -> Rows:
+    epoch = visible.manifest.epoch
+    opened = engine.subscriptions.opened()
+    held = {each.name for each in opened}
+    for each in engine.subscriptions.named():
+        lag = epoch - each.epoch
+        yield (each.consumer, each.about["relation"], each.epoch, lag, each.consumer in held)
+    known = {each.consumer for each in engine.subscriptions.named()}
+    for other in opened:
+        if other.name not in known:
+            yield (other.name, other.relation, other.taken, epoch - other.taken, True)
+
+
+TABLES = (
+    SystemTable(
+        "subscriptions",
+        columns("name string, relation string, cursor bigint, lag bigint, is_open boolean"),
+        _subscriptions,
+    ),
+    SystemTable(
+        "sinks",
+        columns(
+            "name string, relation string, connector string, options map<string,string>,"
+            " promise string, cursor bigint, lag bigint, definition string"
+        ),
+        _sinks,
+    ),
+)

@@ -1,0 +1,85 @@
+"""Where rows come from, as relations."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from laminar.model.event_time import END_OF_TIME
+from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
+from laminar.runtime.catalog.redaction import shown_definition, shown_options
+from laminar.runtime.epoch.late_rows import LATE_ROWS, read_kept
+from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine.engine import Engine
+    from laminar.runtime.history.snapshot import Snapshot
+
+
+def _sources(engine: Engine, visible: Snapshot) -> Rows:
+    for name, each in visible.catalog.definitions.items():
+        if not isinstance(each, TableDefinition):
+            continue
+        offset = visible.manifest.offsets.get(name)
+        start = offset if isinstance(offset, int) else 0
+        waits = None if each.connector else sum(b.rows for b in engine.pending.after(name, start))
+        yield (
+            name,
+            "source" if each.is_source else "table",
+            each.connector,
+            shown_options(each.options),
+            [column for column, _, _ in each.columns],
+            list(each.primary_key),
+            None if offset is None else json.dumps(offset),
+            waits,
+            shown_definition(each) or None,
+        )
+
+
+def _watermarks(engine: Engine, _visible: Snapshot) -> Rows:
+    for each in engine.time.rows():
+        kind = "Source" if each.is_source else "MaterializedView"
+        # The end of time is no time that a calendar has.
+        at = None if each.watermark_us >= END_OF_TIME else each.watermark_us
+        yield each.relation, kind, each.event_time, at
+
+
+def _late_rows(engine: Engine, visible: Snapshot) -> Rows:
+    kept = engine.manifest.traces.get(LATE_ROWS)
+    for row in read_kept(engine.root, kept, engine.limits.late_rows_kept).to_pylist():
+        definition = visible.catalog.definitions.get(row["relation"])
+        sent_to = definition.emission.late_to if isinstance(definition, ViewDefinition) else None
+        yield (
+            row["relation"],
+            row["reason"],
+            row["epoch"],
+            row["event_time"],
+            row["row"],
+            sent_to,
+        )
+
+
+TABLES = (
+    SystemTable(
+        "sources",
+        columns(
+            "name string, kind string, connector string, options map<string,string>,"
+            " columns array<string>, primary_key array<string>, position string,"
+            " pending_rows bigint, definition string"
+        ),
+        _sources,
+    ),
+    SystemTable(
+        "watermarks",
+        columns("name string, node_type string, event_time string, watermark timestamp"),
+        _watermarks,
+    ),
+    SystemTable(
+        "late_rows",
+        columns(
+            "relation string, reason string, epoch bigint, event_time timestamp, row string,"
+            " sent_to string"
+        ),
+        _late_rows,
+    ),
+)

@@ -1,0 +1,1 @@
+"""What leaves: the log of changes, sinks, subscriptions."""

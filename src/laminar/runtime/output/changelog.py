@@ -1,0 +1,89 @@
+"""The log of changes: one delta per relation and epoch, and a cursor per consumer.
+
+Sinks and subscriptions ride on it. Each knows the last epoch it has taken, and says so, that the
+epochs it still needs are kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from laminar.runtime.history.differences import Differences
+from laminar.runtime.spark.session import own_session
+from laminar.store import SegmentStore
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine.engine import Engine
+    from laminar.runtime.history.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a consumer asks to be kept: the relation, and the last epoch it has taken.
+
+    One that is away for now takes all it has missed at once when it is back; only the epoch after
+    its last one may have been handed over already, and must come again as it was. `within` is how
+    many epochs it may fall behind before it loses its claim.
+    """
+
+    relation: str
+    taken: int
+    is_away: bool = False
+    within: int | None = None
+
+
+class DagChangelogPropagator:
+    """Tells consumers what changed, from what is stored."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        session = own_session(engine.spark, 2)
+        self.between = Differences(engine, session, SegmentStore(engine.root, session))
+        self.needs: list[Callable[[], Iterable[Need]]] = []
+        """Who says what consumers still need."""
+        self.moved = threading.Condition()
+        """Notified after every commit, and when somebody who waits should look up."""
+        self.is_live = False
+        """Whether epochs follow one another by themselves, so that waiting for one makes sense."""
+
+    def notify(self) -> None:
+        """Wake all who wait for an epoch."""
+        with self.moved:
+            self.moved.notify_all()
+
+    def pinned(self, epoch: int) -> frozenset[int]:
+        """Return the epochs that consumers still need, as an epoch is committed."""
+        # Whoever starts to follow a relation that is held starts where it is held.
+        pinned = set(self._engine.holding.since.values())
+        for need in (each for needs in self.needs for each in needs()):
+            least = need.taken
+            if need.within is not None and epoch - least > need.within:
+                continue
+            # What is held has not changed since; its last content is enough.
+            if need.is_away or need.relation in self._engine.holding.since:
+                pinned |= {least, least + 1}
+            else:
+                pinned |= set(range(least, epoch + 1))
+        return frozenset(pinned)
+
+    def reach(self, visible: Snapshot, relation: str) -> int:
+        """Return the newest epoch of which it is settled what changed in a relation."""
+        manifest = visible.manifest
+        return int(manifest.state.get("held", {}).get(relation, manifest.epoch))
+
+    def epochs(self, visible: Snapshot, relation: str, after: int) -> list[int]:
+        """Return the epochs a consumer has not taken, oldest first.
+
+        Raises:
+            EpochNotFound: the last one it took is pruned, so what follows cannot be told.
+        """
+        last = self.reach(visible, relation)
+        if after >= last:
+            return []  # it may be ahead of epochs that are being replayed
+        kept = self._engine.timeline.epochs()
+        if after not in kept:
+            self._engine.timeline.get(after)  # raises, and says which are kept
+        return [each for each in kept if after < each <= last]

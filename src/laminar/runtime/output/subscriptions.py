@@ -1,0 +1,244 @@
+"""Subscriptions: consumers outside that follow the changes of a relation, at their own pace.
+
+A subscription gives out what each epoch changed, in order, and notes an epoch as taken when the
+next one is asked for. So whoever stops in the middle of an epoch is given it again. One with a name
+keeps its cursor on disk and goes on after a restart.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from laminar.errors import EpochNotFound, InvalidSetting, ReadOnlyDatabase, SubscriptionEnded
+from laminar.runtime.history.differences import ChangeFrame
+from laminar.runtime.history.timeline import fingerprint
+from laminar.runtime.output.changelog import Need
+from laminar.store.cursors import SUBSCRIPTIONS, Cursor, CursorStore
+
+if TYPE_CHECKING:
+    from laminar.runtime.engine.engine import Engine
+    from laminar.runtime.history.snapshot import Snapshot
+
+_T = TypeVar("_T")
+
+Present = Callable[[ChangeFrame, int], "_T | None"]
+"""Makes of changes and their epoch what is given out; None if there are none."""
+
+
+class Subscriptions:
+    """All subscriptions of a database: those that are open, and those with a name."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.cursors = CursorStore(engine.root, SUBSCRIPTIONS, cached=not engine.read_only)
+        self._open: weakref.WeakSet[Subscription[Any]] = weakref.WeakSet()
+        self._named = {each.consumer: each for each in self.cursors.all()}
+
+    def named(self) -> list[Cursor]:
+        """Return the subscriptions that have a name, and how far each has come."""
+        if self._engine.read_only:
+            return list(self.cursors.all())
+        return list(self._named.values())
+
+    def opened(self) -> list[Subscription[Any]]:
+        """Return the subscriptions that somebody holds."""
+        return [each for each in list(self._open) if not each.is_closed]
+
+    def add(self, subscription: Subscription[Any]) -> None:
+        """Keep what an open subscription needs, as long as somebody holds it."""
+        self._open.add(subscription)
+
+    def save(self, name: str, epoch: int, about: dict[str, str]) -> None:
+        """Note that a subscription with a name has taken an epoch."""
+        self.cursors.advance(name, epoch, about)
+        self._named[name] = Cursor(name, epoch, about)
+
+    def forget(self, name: str) -> bool:
+        """Forget a subscription with a name; say whether there was one."""
+        for each in self.opened():
+            if each.name == name:
+                each.close()
+        self.cursors.forget(name)
+        return self._named.pop(name, None) is not None
+
+    def tapped(self) -> frozenset[str]:
+        """Return the relations whose rows are stored, that their changes are cheap to tell."""
+        named = {each.about["relation"] for each in list(self._named.values())}
+        followed = {each.relation for each in self.opened() if each.follows}
+        return frozenset(named | followed) & self._engine.catalog.definitions.keys()
+
+    def needs(self) -> Iterator[Need]:
+        """Yield what subscriptions have not taken yet."""
+        within = self._engine.settings.number("subscription_retention_epochs")
+        known = self._engine.catalog.definitions
+        for each in self.opened():
+            if each.relation in known:
+                yield Need(each.relation, each.taken, within=within)
+        for cursor in list(self._named.values()):
+            if cursor.about["relation"] in known:
+                yield Need(cursor.about["relation"], cursor.epoch, within=within)
+
+
+class Subscription(Generic[_T]):
+    """An iterator of (epoch, what changed), from one epoch on.
+
+    It ends when it has caught up, and goes on when it is asked again after further epochs. While
+    the database runs continuously it waits for the next change instead, until the database stops.
+
+    Args:
+        engine: the database.
+        relation: what is followed.
+        taken: the last epoch that was seen; None to start with all rows.
+        present: the form in which changes are given out.
+        name: under which the cursor is kept on disk.
+        timeout: seconds to wait for the next change, however the database runs.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        relation: str,
+        taken: int | None,
+        present: Present[_T],
+        *,
+        name: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self._engine = engine
+        self._log = engine.changelog
+        self.relation = relation
+        self.name = name
+        self.timeout = timeout
+        self.is_closed = False
+        self.follows = name is not None
+        self._is_stored = False
+        self._present = present
+        visible = engine.visible
+        reach = self._log.reach(visible, relation)
+        self._wants_all = taken is None
+        self._given: int | None = None
+        self.taken = reach if taken is None else min(taken, reach)
+        """The last epoch that was taken: what `from_epoch` is to be, to go on from here."""
+        engine.subscriptions.add(self)  # from now on nothing it needs is removed
+        self._saved: int | None = None
+        self.definition = self._fingerprint(visible)
+        """Changes when what is followed is defined anew."""
+        if taken is not None:
+            if taken > visible.manifest.epoch:
+                engine.timeline.get(taken)
+            self._log.epochs(visible, relation, self.taken)  # at once, if it is gone
+
+    def __iter__(self) -> Subscription[_T]:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> tuple[int, _T]:
+        """Return the next epoch that changed something; what was given before counts as taken."""
+        self.ack()
+        deadline = None if self.timeout is None else time.monotonic() + self.timeout
+        while not self.is_closed:
+            visible = self._engine.visible
+            found = self._next(visible)
+            if found is not None:
+                return found
+            self._save()
+            if not self._wait(visible, deadline):
+                break
+        raise StopIteration
+
+    def ack(self) -> None:
+        """Note that what was given out last has been dealt with; it does not come again."""
+        if self._given is not None:
+            self.taken, self._given, self._wants_all = self._given, None, False
+            self._save()
+
+    def close(self) -> None:
+        """End it, also for a thread that waits in it; a cursor with a name stays."""
+        self.is_closed = True
+        self._log.notify()
+
+    def _next(self, visible: Snapshot) -> tuple[int, _T] | None:
+        if self._fingerprint(visible) != self.definition:
+            raise SubscriptionEnded(self.relation, "it was dropped, or defined anew", self.name)
+        if self._wants_all:
+            rows = self._all_rows(visible)
+            made = None if rows is None else self._present(rows, self.taken)
+            if made is not None:
+                self._given = self.taken
+                return self.taken, made
+            self._wants_all = False
+        for epoch in self._log.epochs(visible, self.relation, self.taken):
+            self._follow()
+            found = self._log.between.delta(visible, self.relation, self.taken, epoch)
+            made = None if found is None else self._present(found, epoch)
+            if made is not None:
+                self._given = epoch
+                return epoch, made
+            self.taken = epoch
+        return None
+
+    def _all_rows(self, visible: Snapshot) -> ChangeFrame | None:
+        """Return all rows, of a newer epoch if the first one was removed before it was read."""
+        try:
+            return self._log.between.content(visible, self.relation, self.taken)
+        except EpochNotFound:
+            self.taken = self._log.reach(visible, self.relation)
+            return self._log.between.content(visible, self.relation, self.taken)
+
+    def _follow(self) -> None:
+        """Have the rows stored from now on: then the next changes need no comparison."""
+        self.follows = True
+        if not self._is_stored and not self._engine.read_only:
+            self._is_stored = self._engine.storing.store_followed()
+
+    def _wait(self, seen: Snapshot, deadline: float | None) -> bool:
+        """Wait for another epoch; say whether there may be one."""
+        with self._log.moved:
+            while not self.is_closed and self._engine.visible is seen:
+                left = None if deadline is None else deadline - time.monotonic()
+                if (left is None and not self._log.is_live) or (left is not None and left <= 0):
+                    return False
+                poll = self._engine.poll_seconds
+                waits = [each for each in (left, poll) if each is not None]
+                self._log.moved.wait(min(waits) if waits else None)
+        return not self.is_closed
+
+    def _save(self) -> None:
+        if self.name is not None and self._saved != self.taken and not self._wants_all:
+            about = {"relation": self.relation, "definition": self.definition}
+            self._engine.subscriptions.save(self.name, self.taken, about)
+            self._saved = self.taken
+
+    def _fingerprint(self, visible: Snapshot) -> str:
+        if self.relation not in visible.catalog.definitions:
+            return ""
+        return fingerprint(visible.manifest, visible.upstream([self.relation]))
+
+
+def subscribe(
+    engine: Engine,
+    relation: str,
+    from_epoch: int | None,
+    present: Present[_T],
+    *,
+    name: str | None = None,
+    timeout: float | None = None,
+) -> Subscription[_T]:
+    """Open a subscription; one with a known name goes on where it was, unless told otherwise."""
+    relation = engine.visible.catalog.resolve(relation)
+    engine.retention.refuse_reading(relation)
+    if name is not None and engine.read_only:
+        raise ReadOnlyDatabase("a subscription with a name", str(engine.root))
+    cursor = engine.subscriptions.cursors.get(name) if name is not None else None
+    goes_on = cursor is not None and from_epoch is None
+    if cursor is not None and cursor.about["relation"] != relation:
+        raise InvalidSetting("name", name, f'one that is used for "{relation}" only')
+    if cursor is not None and goes_on:
+        from_epoch = cursor.epoch
+    made = Subscription(engine, relation, from_epoch, present, name=name, timeout=timeout)
+    if cursor is not None and goes_on and cursor.about["definition"] != made.definition:
+        raise SubscriptionEnded(relation, "it was defined anew", name)
+    return made

@@ -1,0 +1,1 @@
+"""What a view's statement reads: a relation before, after, and the change between."""

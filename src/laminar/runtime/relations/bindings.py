@@ -1,0 +1,376 @@
+"""The relations of one epoch, bound in Spark under the names that statements use.
+
+Binding is lazy: a face that no statement names costs nothing. A face is built from stored
+segments, from a fused definition, or from partial accumulators.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from laminar.delta.change import State, Version, bag, consolidate, quote, table
+from laminar.delta.linear import keeps_weights
+from laminar.delta.partials import content
+from laminar.delta.program import Mapped, Merged
+from laminar.delta.render import change
+from laminar.model.event_time import END_OF_TIME, final, through
+from laminar.model.trace import WEIGHT, Segment
+from laminar.plan.nodes import Horizon, Project
+from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace
+from laminar.runtime.epoch.python_operators import signed_rows
+from laminar.runtime.event_time.watermarks import EpochTime
+from laminar.runtime.relations.trace_versions import TraceVersions
+from laminar.runtime.spark.statement_cache import StatementCache
+from laminar.store import SegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_WORD = re.compile(r"\b\w+__\w+\b")
+"""How faces are called in statements, see `delta.change.table`."""
+
+
+@dataclass(slots=True)
+class _Names:
+    """What a statement has to be told about the names it uses."""
+
+    ports: StatementCache | None = None
+    """Where stored rows are read from; None for views of the session."""
+    defined: dict[str, str] = field(default_factory=dict)
+    """Face -> what stands for it, in an order in which each names only those before."""
+    is_of_now: bool = False
+    """Whether a name belongs to this epoch alone, so that the statement cannot be kept."""
+
+    def statement(self, sql: str) -> str:
+        """Return a statement that says itself what its names mean."""
+        if not self.defined:
+            return sql
+        listed = ",\n".join(f"{face} AS ({text})" for face, text in self.defined.items())
+        return f"WITH {listed}\n{sql}"
+
+
+class States(Mapping[str, State]):
+    """The state of every relation, worked out when asked for."""
+
+    def __init__(self, faces: Bindings) -> None:
+        self._faces = faces
+
+    def __getitem__(self, name: str) -> State:
+        return self._faces.state(name)
+
+    def horizon(self, horizon: Horizon) -> int | None:
+        """Return the first end of a window that is not final; None if no row can be late."""
+        return self._faces.horizon(horizon)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._faces.relations.by_name)
+
+    def __len__(self) -> int:
+        return len(self._faces.relations.by_name)
+
+
+class Bindings:
+    """One epoch's view of all relations.
+
+    Args:
+        session: where names are bound; only one epoch at a time uses it.
+        store: reads segments in that session.
+        relations: the physical graph.
+        moments: trace name -> moment; grows as the epoch computes deltas.
+        first: relations that are filled for the first time.
+        careful: rows that are taken back within a face are left out of it, at a cost.
+        turn: the epoch's time.
+        ports: what statements that run at once read segments through; without, none is kept.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        store: SegmentStore,
+        relations: StoragePlan,
+        moments: dict[str, TraceVersions],
+        first: frozenset[str] = frozenset(),
+        *,
+        careful: bool = False,
+        turn: EpochTime | None = None,
+        ports: StatementCache | None = None,
+    ) -> None:
+        self.turn = turn or EpochTime()
+        self.relations = relations
+        self.moments = moments
+        self.first = first
+        self._careful = careful
+        self.states = States(self)
+        self.session = session
+        self._store = store
+        self._ports = None if careful else ports
+        if self._ports is not None:
+            self._ports.serve(relations)
+        self._bound: set[str] = set()
+        self._cuts: dict[str, tuple[str, tuple[Segment, ...]]] = {}  # name -> schema, segments
+        self._views: dict[str, str] = {}  # face -> the view of its port
+        self._loose: set[str] = set()  # names of frames that only this epoch has
+        self._shared: dict[str, DataFrame] = {}
+        self._lock = threading.RLock()
+
+    def state(self, name: str) -> State:
+        """Return what is known of a relation in this epoch."""
+        if name not in self.relations.fused:
+            if self._is_lazy(name):
+                return self._lazy_state(name)
+            return self.moments[name].state
+        relation = self.relations.by_name[name]
+        assert isinstance(relation, Mapped)
+        found = change(relation.node, self.states, first=bool(self.first))
+        return State(
+            changed=found.delta is not None,
+            insert_only=found.insert_only,
+            positive=found.positive,
+            existed=found.before is not None,
+            units=keeps_weights(relation.node)
+            and all(self.state(each).units for each in relation.reads),
+            held_units=keeps_weights(relation.node)
+            and all(self.state(each).held_units for each in relation.reads),
+        )
+
+    def _lazy_state(self, name: str) -> State:
+        """The state of groups that are finished when read; without keys there is always a row."""
+        relation = self.relations.by_name[name]
+        assert isinstance(relation, Merged)
+        found = self.moments[partial_trace(name)].state
+        return found if relation.node.keys else replace(found, existed=True)
+
+    def _is_lazy(self, name: str) -> bool:
+        relation = self.relations.by_name[name]
+        return isinstance(relation, Merged) and name not in self.relations.finished
+
+    def run(self, sql: str, names: tuple[str, ...]) -> DataFrame:
+        """Analyse a statement over faces of the named relations."""
+        return self._analysed(sql, names, _Names())
+
+    def compute(self, sql: str, names: tuple[str, ...]) -> DataFrame:
+        """Return the frame of a statement that runs now: it may have been analysed before."""
+        if self._ports is None or not self._ports.are_possible:
+            return self.run(sql, names)
+        return self._analysed(sql, names, _Names(self._ports))
+
+    def _analysed(self, sql: str, names: tuple[str, ...], known: _Names) -> DataFrame:
+        with self._lock:
+            self._provide(sql, names, known)
+        # Outside the lock: analysing takes longer than binding, and nodes run side by side.
+        text = known.statement(sql)
+        if known.ports is None or known.is_of_now:
+            return self.session.sql(text)
+        return known.ports.statement(text)
+
+    def _provide(self, sql: str, names: tuple[str, ...], known: _Names) -> None:
+        """Make every face that a statement names known to it.
+
+        Stored rows are bound as a view of the session. What is only a definition goes into the
+        statement itself: analysing it apart would cost as much again.
+        """
+        used = set(_WORD.findall(sql))
+        for name in names:
+            for version in Version:
+                face = table(name, version)
+                if face in used and face not in known.defined:
+                    self._provide_face(name, version, face, known)
+                partial = table(partial_trace(name), version)
+                if partial in used:
+                    self._bind_stored(partial, partial_trace(name), version, known)
+        for face in used & self._cuts.keys():
+            self._bind_cut(face, *self._cuts[face], known)
+        known.is_of_now |= not used.isdisjoint(self._loose)
+
+    def _provide_face(self, name: str, version: Version, face: str, known: _Names) -> None:
+        if face in self._shared:
+            if face not in self._loose:
+                self.bind(face, self._shared[face])
+            return
+        definition = self._definition(name, version)
+        if definition is None:
+            self._bind_stored(face, name, version, known)
+            return
+        sql, reads = definition
+        self._provide(sql, reads, known)
+        known.defined[face] = sql
+
+    def _bind_stored(self, face: str, trace: str, version: Version, known: _Names) -> None:
+        if known.ports is None:
+            if face not in self._bound:
+                self._stored(trace, version).createOrReplaceTempView(face)
+                self._bound.add(face)
+            return
+        moment = self.moments[trace]
+        self._bind_cut(face, moment.schema, moment.segments(version), known)
+
+    def _bind_cut(
+        self, face: str, schema: str, segments: tuple[Segment, ...], known: _Names
+    ) -> None:
+        if known.ports is None:
+            self._store.frame(schema, segments).createOrReplaceTempView(face)
+            return
+        if face not in self._views:
+            # Once an epoch: a statement that reads the port may be running already.
+            self._views[face] = known.ports.view(face, schema, segments)
+        known.defined.setdefault(face, f"SELECT * FROM {self._views[face]}")
+
+    def bind(self, name: str, frame: DataFrame) -> str:
+        """Give a frame of this epoch a name for statements; return the name."""
+        frame.createOrReplaceTempView(name)
+        with self._lock:
+            self._loose.add(name)
+        return name
+
+    def _definition(self, name: str, version: Version) -> tuple[str, tuple[str, ...]] | None:
+        """Return the text that stands for a face, and what it reads; None for stored rows."""
+        relation = self.relations.by_name[name]
+        if isinstance(relation, Mapped) and name in self.relations.fused:
+            found = change(with_names(relation), self.states, first=bool(self.first))
+            rows = {
+                Version.BEFORE: found.before,
+                Version.AFTER: found.after,
+                Version.DELTA: found.delta,
+            }[version]
+            return (nothing(relation), ()) if rows is None else (rows, relation.reads)
+        if isinstance(relation, Merged) and self._is_lazy(name):
+            face = table(partial_trace(name), version)
+            held = self.moments[partial_trace(name)].state
+            units = held.held_units and (held.units or not held.changed)
+            positive = held.positive and (held.insert_only or not held.changed)
+            return content(relation, face, positive=positive, units=units), (name,)
+        return None
+
+    def frame(self, name: str, version: Version) -> DataFrame:
+        """Return one face of a relation as a frame with weights."""
+        with self._lock:
+            face = table(name, version)
+            if face in self._shared:
+                return self._shared[face]
+            definition = self._definition(name, version)
+            return self._stored(name, version) if definition is None else self.run(*definition)
+
+    def _stored(self, name: str, version: Version) -> DataFrame:
+        moment = self.moments[name]
+        segments = moment.segments(version)
+        frame = self._store.frame(moment.schema, segments)
+        if not self._careful or all(each.insert_only for each in segments):
+            return frame
+        face = table(name, f"raw_{version}")
+        frame.createOrReplaceTempView(face)
+        names = tuple(column for column in frame.columns if column != WEIGHT)
+        return self.session.sql(consolidate(f"SELECT * FROM {face}", names))
+
+    def content(self, name: str) -> DataFrame:
+        """Return a relation's rows after the epoch, as plain rows."""
+        state = self.state(name)
+        relation = self.relations.by_name[name]
+        positive = state.positive and (state.insert_only or not state.changed)
+        units = (state.held_units or not state.existed) and (state.units or not state.changed)
+        rows = f"SELECT * FROM {table(name, Version.AFTER)}"
+        plain = bag(rows, relation.shape.columns, positive=positive, units=units)
+        return self.run(plain, (name,))
+
+    def plain_delta(self, name: str, sign: int) -> DataFrame:
+        """Return what an epoch inserted into a relation (or took from it), as plain rows."""
+        relation = self.relations.by_name[name]
+        face = table(name, Version.DELTA)
+        rows = signed_rows(face, relation.shape.columns, self.state(name), sign)
+        return self.run(rows, (name,))
+
+    def consolidated_delta(self, name: str) -> DataFrame:
+        """Return a delta in which a row that came and went within the epoch does not show."""
+        names = self.relations.by_name[name].shape.columns
+        if self.state(name).insert_only:
+            return self.frame(name, Version.DELTA).select(*(quote(each) for each in names), WEIGHT)
+        face = table(name, Version.DELTA)
+        return self.run(consolidate(f"SELECT * FROM {face}", names), (name,))
+
+    def delta_rows(self, name: str) -> int:
+        """Return how many rows an epoch's delta stands on."""
+        relation = self.relations.by_name[name]
+        if name in self.relations.fused:
+            return sum(self.delta_rows(each) for each in relation.reads)
+        moment = self.moments.get(name) or self.moments[partial_trace(name)]
+        return moment.changed_rows
+
+    def held_rows(self, names: Iterable[str]) -> int:
+        """Return how many stored rows the content of relations stands on."""
+        rows, seen, waiting = 0, set[str](), list(names)
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in self.relations.fused:
+                waiting += self.relations.by_name[name].reads
+            trace = partial_trace(name) if self._is_lazy(name) else name
+            rows += sum(each.rows for each in self.moments[trace].before)
+        return rows
+
+    def final(self, horizon: Horizon) -> int | None:
+        """Return the first end of a window that was not final when the epoch began."""
+        return final(horizon.chains, self.turn.before.get(horizon.view))
+
+    def horizon(self, horizon: Horizon) -> int | None:
+        """Return the same; None if no row of the epoch is in a window before that."""
+        bound = self.final(horizon)
+        if bound is None or not horizon.direct:
+            return bound
+        for relation, column, steps in horizon.origins:
+            least = self._least(relation, column)
+            if least is None or through(steps, least) < bound:
+                return bound
+        return None
+
+    def _least(self, relation: str, column: str) -> int | None:
+        """Return the least value of a column in a delta, as its segments know it."""
+        if relation in self.relations.fused:
+            found = self.relations.lineage[relation].get(column, ())
+            lows = [(self._least(each.relation, each.column), each.steps) for each in found]
+            known = [through(steps, low) for low, steps in lows if low is not None]
+            return min(known) if known and len(known) == len(lows) else None
+        lazy = self._is_lazy(relation)
+        delta = self.moments[partial_trace(relation) if lazy else relation].delta
+        if any(column not in each.spans for each in delta):
+            return None
+        return min((each.spans[column][0] for each in delta), default=END_OF_TIME)
+
+    def bind_segments(
+        self, trace: str, segments: tuple[Segment, ...], reader: str, what: str = "some"
+    ) -> str:
+        """Let one reader know some segments of a trace; return the name.
+
+        Others may want others of the same trace, at the same time.
+        """
+        face = table(trace, f"{what}_{zlib.crc32(reader.encode()):08x}")
+        with self._lock:
+            self._cuts[face] = self.moments[trace].schema, segments
+        return face
+
+    def share(self, name: str) -> None:
+        """Compute a fused relation's delta once and keep it for all its readers."""
+        self._shared[table(name, Version.DELTA)] = self.frame(name, Version.DELTA).persist()
+
+    def unshare(self, name: str) -> None:
+        """Let go of a shared delta."""
+        frame = self._shared.pop(table(name, Version.DELTA), None)
+        if frame is not None:
+            frame.unpersist()
+
+
+def nothing(relation: Mapped) -> str:
+    """Return a query with the relation's columns and no rows."""
+    row = f"SELECT CAST(NULL AS STRUCT<{relation.shape.ddl}>) AS r"
+    return f"SELECT r.*, 1L AS {WEIGHT} FROM ({row}) WHERE false"
+
+
+def with_names(relation: Mapped) -> Project:
+    """Return the relation's plan with its columns under the relation's names."""
+    pairs = zip(relation.node.columns, relation.shape.columns, strict=True)
+    return Project(relation.node, tuple((column, quote(name)) for column, name in pairs))

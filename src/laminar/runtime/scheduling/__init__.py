@@ -1,0 +1,1 @@
+"""Which views an epoch moves, which it holds, and why."""

@@ -1,0 +1,144 @@
+"""Which views an epoch moves, from where to where, and in which order. Nothing here runs.
+
+Every view has a *cursor*: the epoch that its rows are of. The laws:
+
+- A group moves as a whole, or stays: one member that is skipped holds all.
+- A view goes no further than what it reads: to the least cursor of its inputs. So a cursor is never
+  ahead of those upstream, and every view is the answer for one cut of all sources.
+- A step stops at every cursor that will be left behind between its ends. So whatever is read
+  together can be read at the least of its cursors, and a view over inputs of different cursors can
+  follow the slowest of them.
+
+A view moves by a *pass*: its inputs as they were at the start, and all that came up to the stop as
+one delta. For each stop, views that are further ahead go first: they include all that others read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Skip(StrEnum):
+    """Why a view is not moved."""
+
+    PAUSED = "paused"
+    SUSPENDED = "suspended"
+    FAILED = "failed"
+    BACKING_OFF = "backing off"
+    LOCKED = "locked by a rebuild"
+    GATED = "source gated"
+    NOT_DUE = "not due"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a view stays behind: what is the matter, with whom, and what that one says."""
+
+    reason: Skip
+    because: str
+    """The view or source that holds it; its own name, if it holds itself."""
+    detail: str = ""
+
+    def told(self, view: str) -> str:
+        """Say it in words."""
+        own = f"{self.reason.value}: {self.detail}" if self.detail else self.reason.value
+        return own if view == self.because else f"waits for {self.because} ({own})"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Views that go from one epoch to another together."""
+
+    start: int
+    stop: int
+    views: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPlan:
+    """What an epoch does to the views."""
+
+    epoch: int
+    before: Mapping[str, int]
+    """View -> its cursor now."""
+    after: Mapping[str, int]
+    """View -> its cursor when all goes well."""
+    held: Mapping[str, Hold]
+    """Views that do not reach the epoch."""
+    passes: tuple[Move, ...]
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    def stepping(self) -> frozenset[str]:
+        """Views that move."""
+        return frozenset(view for view in self.after if self.after[view] > self.before[view])
+
+    def falls_with(self, failed: Iterable[str], readers: Mapping[str, Iterable[str]]) -> set[str]:
+        """Return all that stay because some fail: their groups, and whoever reads them."""
+        mates = {view: group for group in self.groups for view in group}
+        found: set[str] = set()
+        waiting = list(failed)
+        while waiting:
+            view = waiting.pop()
+            if view not in found:
+                found.add(view)
+                waiting += [*mates.get(view, ()), *readers.get(view, ())]
+        return found
+
+    def passed_over(self, fallen: Iterable[str]) -> bool:
+        """Whether a step of the others went past a cursor that now stays, without a stop there."""
+        down = set(fallen)
+        left = {self.before[view] for view in down if view in self.before}
+        return any(
+            each.start < cursor < each.stop
+            for each in self.passes
+            if each.views - down
+            for cursor in left
+        )
+
+
+def plan_steps(
+    groups: Sequence[tuple[str, ...]],
+    reads: Mapping[str, Iterable[str]],
+    cursors: Mapping[str, int],
+    skipped: Mapping[str, Hold],
+    epoch: int,
+) -> EpochPlan:
+    """Plan an epoch.
+
+    Args:
+        groups: the groups, each after those it reads from; members in order of execution.
+        reads: view -> the tables and views it reads; tables are always at the epoch.
+        cursors: view -> the epoch that its rows are of.
+        skipped: views that are not moved, and why.
+        epoch: the epoch to reach.
+    """
+    after = dict(cursors)
+    held: dict[str, Hold] = {}
+    for group in groups:
+        inputs = {each for view in group for each in reads[view]} - set(group)
+        own = [(view, skipped[view]) for view in group if view in skipped]
+        if own:
+            for view in group:
+                held[view] = skipped.get(view) or own[0][1]
+            continue
+        target = min((after[each] for each in inputs if each in after), default=epoch)
+        for view in group:
+            after[view] = max(cursors[view], target)
+        if target < epoch:
+            behind = min((each for each in inputs if each in held), key=lambda each: after[each])
+            held |= dict.fromkeys(group, held[behind])
+    return EpochPlan(epoch, cursors, after, held, _passes(cursors, after), tuple(groups))
+
+
+def _passes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Move, ...]:
+    found: list[Move] = []
+    at = dict(before)
+    for stop in sorted(set(after.values())):
+        moving = [view for view in at if at[view] < stop <= after[view]]
+        for start in sorted({at[view] for view in moving}, reverse=True):
+            views = frozenset(view for view in moving if at[view] == start)
+            found.append(Move(start, stop, views))
+        at |= dict.fromkeys(moving, stop)
+    return tuple(found)

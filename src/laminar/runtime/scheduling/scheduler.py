@@ -1,0 +1,266 @@
+"""Which views move with the next epoch, which stay behind and why; nothing here runs a statement.
+
+See `runtime.stepping` for the laws.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from laminar.errors import NoCommonEpoch
+from laminar.mv import MvState
+from laminar.mv.retry import Failure, RetryPolicy
+from laminar.mv.schedule import Schedule
+from laminar.runtime.catalog.consistency_groups import ViewGroup, groups_of
+from laminar.runtime.scheduling.epoch_plan import EpochPlan, Hold, Skip, plan_steps
+from laminar.runtime.scheduling.hold_reasons import HoldRules, schedules_of
+from laminar.runtime.scheduling.view_progress import ViewProgress
+
+if TYPE_CHECKING:
+    from laminar.dag import StreamingDag
+    from laminar.runtime.engine.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What happened to a group since the database was opened."""
+
+    holds: int = 0
+    """Epochs that went by without it."""
+    retries: int = 0
+    """Tries after a failure."""
+    failures: int = 0
+
+
+class ViewScheduler:
+    """The standing of all views; whoever changes it holds the engine's lock."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.standing = ViewProgress.from_json(engine.manifest.state)
+        self.counters: dict[str, Counters] = {}
+        self._locked: set[str] = set()
+        self._known: tuple[StreamingDag, list[ViewGroup]] | None = None
+        self._guard = threading.Lock()
+
+    # Where views stand
+
+    @property
+    def since(self) -> Mapping[str, int]:
+        """View that is not at the newest epoch -> the epoch it is at."""
+        return self.standing.behind
+
+    def cursor(self, view: str) -> int:
+        """Return the epoch that a view's rows are of."""
+        return self.standing.cursor(view, self._engine.manifest.epoch)
+
+    def reach(self, names: Iterable[str]) -> int:
+        """Return the newest epoch that all of some relations have; tables have all."""
+        return min((self.cursor(each) for each in names), default=self._engine.manifest.epoch)
+
+    def require(self, view: str, inputs: Iterable[str], at: int) -> None:
+        """Raise if a view cannot be computed at an epoch because an input began after it."""
+        for name in inputs:
+            if self.standing.filled.get(name, 0) > at:
+                slow = min(inputs, key=self.cursor)
+                raise NoCommonEpoch(name, self.standing.filled[name], slow, at, reader=view)
+
+    def stops(self, view: str) -> list[int]:
+        """Return the epochs at which a view must be readable, oldest first; the last is its own."""
+        begins, own = self.standing.filled.get(view, 0), self.cursor(view)
+        return sorted({own, *(at for at in self.standing.live() if begins <= at <= own)})
+
+    @property
+    def paused(self) -> frozenset[str]:
+        """Views that the user has paused."""
+        return frozenset(
+            view.name
+            for view in self._engine.catalog.registry.views()
+            if view.state is MvState.PAUSED
+        )
+
+    def held(self) -> frozenset[str]:
+        """Views that are behind, or would stay behind if an epoch ran now."""
+        return frozenset(self.plan(self._engine.limits.clock()).held) | frozenset(self.since)
+
+    def is_even(self) -> bool:
+        """Whether every view steps with every epoch, and none is behind."""
+        return not self.held() and all(e.is_every_epoch for e in self.schedules().values())
+
+    def groups(self) -> list[ViewGroup]:
+        """Return the groups with the number of their commits."""
+        commits = self.standing.commits
+        dag = self._engine.catalog.dag
+        if self._known is None or self._known[0] is not dag:
+            self._known = (dag, groups_of(self._engine.catalog))
+        for each in self._known[1]:
+            each.group.epoch = max((commits.get(name, 0) for name in each.members), default=0)
+        return self._known[1]
+
+    # What moves
+
+    def plan(
+        self,
+        now_ms: int,
+        forced: Collection[str] = (),
+        failed: Mapping[str, str] | None = None,
+    ) -> EpochPlan:
+        """Plan the next epoch.
+
+        Args:
+            now_ms: the wall clock.
+            forced: views that step now, whatever their schedule and however they failed before.
+            failed: views that were tried already, and what came of it.
+        """
+        registry = self._engine.catalog.registry
+        groups = self.groups()
+        situation = HoldRules(self._engine.catalog, self.standing, frozenset(self._locked), now_ms)
+        skipped = situation.skipped(groups, frozenset(forced))
+        for view, reason in (failed or {}).items():
+            skipped[view] = Hold(Skip.FAILED, view, reason)
+        return plan_steps(
+            [each.members for each in groups],
+            {name: registry.get_dependencies(name) for name in registry.topo_order()},
+            {name: self.cursor(name) for name in registry.topo_order()},
+            skipped,
+            self._engine.manifest.epoch + 1,
+        )
+
+    def obstacle(self, view: str) -> Hold | None:
+        """Return what keeps a view from the next epoch even if it is asked to step."""
+        return self._asked(view).held.get(view)
+
+    def with_inputs(self, views: Iterable[str]) -> frozenset[str]:
+        """Return views and all views that they read, however far."""
+        registry = self._engine.catalog.registry
+        return frozenset(
+            each
+            for view in views
+            for each in (view, *registry.all_dependencies(view))
+            if each in registry
+        )
+
+    def _asked(self, view: str) -> EpochPlan:
+        return self.plan(self._engine.limits.clock(), self.with_inputs([view]))
+
+    def has_work(self, now_ms: int) -> bool:
+        """Whether views that are behind could move now, and have something to take."""
+        if not self.since:
+            return False
+        moving = self.plan(now_ms).stepping() & frozenset(self.since)
+        return any(self._has_news(view) for view in moving)
+
+    def _has_news(self, view: str) -> bool:
+        registry, traces = self._engine.catalog.registry, self._engine.manifest.traces
+        for name in registry.all_dependencies(view):
+            if registry.is_base_table(name) and name in traces:
+                segments = traces[name].segments
+                if segments and segments[-1].hi > self.cursor(view):
+                    return True
+        return view in self.standing.failures
+
+    def schedules(self) -> dict[str, Schedule]:
+        """Return the schedule that counts for every view."""
+        return schedules_of(self._engine.catalog)
+
+    # What happened
+
+    def retry_policy(self) -> RetryPolicy:
+        """Return how long failing views wait, as the settings say."""
+        number = self._engine.settings.number
+        return RetryPolicy(
+            number("retry_backoff_ms"), number("retry_backoff_most_ms"), number("max_failures")
+        )
+
+    def failed(self, failures: Mapping[str, str], now_ms: int) -> dict[str, Failure]:
+        """Return the failures to remember when some views failed, and why."""
+        policy, known = self.retry_policy(), self.standing.failures
+        return {
+            view: policy.failed(known.get(view), reason, now_ms)
+            for view, reason in failures.items()
+        }
+
+    def after(
+        self, plan: EpochPlan, fallen: Collection[str], failed: Mapping[str, Failure], now_ms: int
+    ) -> ViewProgress:
+        """Return where views stand when an epoch commits.
+
+        Args:
+            plan: what was to happen.
+            fallen: views that stay where they were after all.
+            failed: views that failed.
+            now_ms: the wall clock.
+        """
+        at = {v: plan.before[v] if v in fallen else plan.after[v] for v in plan.after}
+        moved = {view for view in at if at[view] > plan.before[view]}
+        commits = dict(self.standing.commits)
+        for each in self.groups():
+            if moved & set(each.members):
+                commits |= dict.fromkeys(each.members, each.group.advance_epoch())
+        scheduled = {v for v, each in self.schedules().items() if not each.is_every_epoch}
+        return replace(
+            self.standing,
+            behind={view: cursor for view, cursor in at.items() if cursor < plan.epoch},
+            failures={
+                **{v: each for v, each in self.standing.failures.items() if v not in moved},
+                **failed,
+            },
+            stepped_ms={
+                view: now_ms if view in moved else self.standing.stepped_ms.get(view, now_ms)
+                for view in scheduled
+            },
+            commits=commits,
+        )
+
+    def count(self, plan: EpochPlan, fallen: Collection[str], failed: Collection[str]) -> None:
+        """Count what an epoch did to the groups."""
+        for each in self.groups():
+            name, members = each.name, set(each.members)
+            known = self.counters.get(name, Counters())
+            retried = members & set(self.standing.failures) & plan.stepping()
+            self.counters[name] = Counters(
+                known.holds + bool(members & (set(plan.held) | set(fallen))),
+                known.retries + bool(retried),
+                known.failures + bool(members & set(failed)),
+            )
+
+    @contextmanager
+    def standing_as(self, standing: ViewProgress) -> Iterator[None]:
+        """Make a standing true, if the commit inside succeeds."""
+        before, self.standing = self.standing, standing
+        try:
+            yield
+        except BaseException:
+            self.standing = before
+            raise
+
+    def failing(self, failed: Mapping[str, Failure]) -> AbstractContextManager[None]:
+        """Remember failures, if the commit inside succeeds."""
+        failures = {**self.standing.failures, **failed}
+        return self.standing_as(replace(self.standing, failures=failures))
+
+    def saved(self) -> dict[str, Any]:
+        """Return what a manifest has to carry; relations that are gone are forgotten."""
+        catalog = self._engine.catalog
+        self.standing = self.standing.only(catalog.programs, self._engine.tables())
+        return {"paused": sorted(self.paused), **self.standing.to_json()}
+
+    def can_move(self, view: str) -> bool:
+        """Whether a view would move if it were asked to."""
+        plan = self._asked(view)
+        return view in self.since and plan.after[view] > plan.before[view]
+
+    @contextmanager
+    def locked(self, views: Collection[str]) -> Iterator[None]:
+        """Keep views where they are while somebody builds them anew beside the epochs."""
+        with self._guard:
+            self._locked |= set(views)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._locked -= set(views)

@@ -1,0 +1,1 @@
+"""Everything that knows Spark: sessions, kept statements and plans, errors in our words."""

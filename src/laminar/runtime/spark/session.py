@@ -1,0 +1,206 @@
+"""Spark sessions: the embedded one, or the caller's."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from laminar.errors import JavaUnavailable, SparkUnavailable
+from laminar.preflight import java_problem
+from laminar.runtime.spark.hadoop import lighten
+from laminar.runtime.spark.java_stderr import JavaErrors
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+# Epochs are small and many: what pays off for one long query costs more than it saves here.
+_EPOCH_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # no listing jobs
+    "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.cbo.enabled": "false",
+    # Of how many files one task may read what is marked for it, see `prepared`.
+    "spark.sql.optimizer.singleTaskExecution.maxNumFiles": "1000000",
+    # Only this kind of relation can be told that the files of a folder are others, see `ports`.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
+    # Spark describes every plan to listeners, at length, whether anybody listens or not.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "1000",
+}
+
+# An epoch plans a few small statements and runs short tasks, so on few cores the compiler threads
+# of a young JVM take more time than the work itself. Methods have to be called more often before
+# they are compiled: measured, that takes a third off the first epochs and a fifth off later ones.
+# And less is put into each: planning is wide code that inlining makes longer, not faster, and
+# compiling took a quarter of an epoch's time on two cores; it is half of that now.
+# Loops keep their own thresholds, so that long tasks are compiled as soon as ever.
+_JIT = (
+    "-XX:Tier3InvocationThreshold=600 -XX:Tier3MinInvocationThreshold=300 "
+    "-XX:Tier3CompileThreshold=4000 -XX:Tier4InvocationThreshold=80000 "
+    "-XX:Tier4MinInvocationThreshold=40000 -XX:Tier4CompileThreshold=200000 "
+    "-XX:FreqInlineSize=150 -XX:InlineSmallCode=1200 "
+    "-XX:C1MaxInlineSize=18 -XX:C1MaxInlineLevel=4"
+)
+
+# What G1 does beside the work, so that pauses stay short, an epoch pays with a twelfth of its time,
+# and nobody here waits for an answer within milliseconds.
+_COLLECTOR = "-XX:+UseParallelGC"
+
+SMALL_CHANGE = 200_000
+"""Up to so many changed rows, one shuffle partition is faster than several."""
+
+TINY = 10_000
+"""Up to so many rows, interpreting expressions is faster than generating code for them."""
+
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+_GENERATED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+"""Errors only: Spark's start would otherwise fill a screen before the user's first line."""
+
+_VERBOSE = "-Dlaminar.log.level=info -Dlaminar.log.twice=error"
+
+_EMBEDDED_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "4g",
+    # Every view brings generated classes of its own; the default of 100 makes Spark compile
+    # them again and again.
+    "spark.sql.codegen.cache.maxEntries": "10000",
+    # Every hash table and sorter begins with a page; the default of 64 MB takes longer to clear
+    # than a small epoch takes to compute.
+    "spark.buffer.pageSize": "2m",
+    "spark.ui.showConsoleProgress": "false",
+    # Spark remembers finished queries, jobs and stages for a page that nobody serves here.
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+}
+
+
+# Nobody else talks to an embedded Spark, and the machine's own name may not resolve.
+_LOCAL_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # Every statement broadcasts a little to tasks of the same process.
+    "spark.broadcast.compress": "false",
+    "spark.broadcast.checksum": "false",
+}
+
+
+def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
+    """Start (or join) the session of this process; a missing Java is said in one sentence.
+
+    Args:
+        master: where it runs, `local[*]` by default.
+        verbose: show what Spark logs, not only its errors.
+    """
+    problem = java_problem()
+    if problem is not None:
+        raise JavaUnavailable(problem)
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    master = master or "local[*]"
+    if master.startswith("local"):
+        # Python functions run in this Python, not in whichever comes first on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        _start_context(_configured(master, verbose=verbose), verbose=verbose)
+        spark = SparkSession.builder.getOrCreate()
+        if master.startswith("local"):
+            lighten(spark)
+        return spark
+    except (Py4JError, PySparkException) as error:
+        raise SparkUnavailable(master, _fact(error)) from None
+
+
+def _fact(error: BaseException) -> str:
+    """Return the sentence that says what happened, without the Java stack."""
+    raised = getattr(error, "java_exception", None)
+    text = str(raised.getMessage()) if raised is not None else str(error)
+    return text.strip().partition("\n")[0]
+
+
+def _configured(master: str, *, verbose: bool) -> SparkConf:
+    from pyspark import SparkConf
+
+    local = _LOCAL_SETTINGS if master.startswith("local") else {}
+    said = _VERBOSE if verbose else ""
+    java = f"-Dlog4j2.configurationFile={_LOGGING} {_JIT} {_COLLECTOR} {said}"
+    conf = SparkConf().setMaster(master).setAppName("laminar")
+    conf.set("spark.driver.extraJavaOptions", java.strip())
+    return conf.setAll([*_EMBEDDED_SETTINGS.items(), *local.items()])
+
+
+def _start_context(conf: SparkConf, *, verbose: bool) -> None:
+    """Start Java and its Spark; unless asked for, without what Java itself has to say."""
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    if verbose or SparkContext._gateway is not None:  # noqa: SLF001
+        SparkContext.getOrCreate(conf)
+        return
+    errors = JavaErrors()
+    try:
+        gateway = launch_gateway(conf, {"stderr": errors.theirs})  # type: ignore[no-untyped-call]
+    except PySparkRuntimeError:
+        raise SparkUnavailable(str(conf.get("spark.master")), errors.last_words()) from None
+    errors.forward()
+    SparkContext(conf=conf, gateway=gateway)
+
+
+def quiet() -> None:
+    """Keep PySpark from logging every refused query with its Java stack: we raise it instead."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def own_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
+    """Return a session beside the given one: own settings and names, same cluster and cache."""
+    quiet()
+    session = spark.newSession()
+    session.conf.set(
+        "spark.sql.session.timeZone", str(spark.conf.get("spark.sql.session.timeZone"))
+    )
+    session.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions))
+    for name, value in _EPOCH_SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
+def suit(session: SparkSession, *, changed: int, held: int) -> None:
+    """Set a session up for statements over a change of so many rows, and so many held before."""
+    wanted = {
+        "spark.sql.shuffle.partitions": "1" if changed <= SMALL_CHANGE else str(partitions()),
+        **(_INTERPRETED if changed + held <= TINY else _GENERATED),
+    }
+    set_before = _SUITED.setdefault(session, {})
+    for name, value in wanted.items():
+        if set_before.get(name) != value:
+            session.conf.set(name, value)
+    _SUITED[session] = wanted
+
+
+def partitions() -> int:
+    """Into how many parts large statements shuffle."""
+    return max(2, min(16, os.cpu_count() or 2))
+
+
+_SUITED: WeakKeyDictionary[SparkSession, dict[str, str]] = WeakKeyDictionary()
+"""What was last set where; asking Spark would cost more than it saves."""

@@ -1,0 +1,201 @@
+"""What statements read that are prepared once and run in every epoch.
+
+Of a small epoch's time, most went into finding out what its statements mean and how to run them:
+reading their text, looking up names, making frames of files and views of frames, planning. All of
+that is the same as the epoch before, but for the files that a face stands on. So a face is read
+through a port: a folder of links, which each epoch points at the segments of its own. A statement
+over ports keeps its meaning, and only Spark's list of the folder's files is made anew.
+
+Law: a frame of `statement` runs before any of its ports is pointed elsewhere. So whoever computes
+asks for it in the epoch that it computes in; frames that others may keep are made without ports.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from laminar.errors.store import SegmentMissing
+from laminar.model.trace import Segment
+from laminar.runtime.catalog.storage_plan import StoragePlan
+from laminar.runtime.spark.plan_cache import Planner, PreparedStatement
+from laminar.store import SegmentStore, durable_files
+from laminar.store.collect import relaxed
+from laminar.store.segments import ONE_TASK
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOG = logging.getLogger("laminar.epochs")
+
+PORTS = "ports"
+"""Their folder under the store's root; what is in it means nothing to the next process."""
+
+_KEPT = 8
+"""Statements that are remembered for each relation: by what is known of its inputs, and which of
+them changed, a relation has several. Those that name a moment come only once."""
+
+
+@dataclass(slots=True)
+class LinkFolder:
+    """A folder of links, and the views over it."""
+
+    folder: Path
+    plan: Any
+    """Spark's relation over the folder, shared by all statements that read it."""
+    view: str
+    """All partitions."""
+    view_of_one: str
+    """The same rows in one partition."""
+    shown: frozenset[str] | None = None
+    """The files that Spark has on its list; None while that is not sure."""
+
+    def point(self, root: Path, names: Sequence[str]) -> None:
+        """Let the folder show these files and no others."""
+        for name in names:
+            # Each time, because Spark takes a link that leads nowhere for a file that is not there.
+            if not (root / name).exists():
+                raise SegmentMissing(str(root / name))
+        wanted = {Path(name).name: root / name for name in names}
+        if wanted.keys() == self.shown:
+            return
+        self.shown = None
+        durable_files.failpoint("port.before_links")
+        with durable_files.unwritable(self.folder):
+            there = {each.name for each in self.folder.iterdir()}
+            for name in there - wanted.keys():
+                (self.folder / name).unlink()
+            for name in wanted.keys() - there:
+                (self.folder / name).symlink_to(wanted[name])
+        durable_files.failpoint("port.after_links")
+        self.plan.refresh()
+        if len(self.plan.relation().location().inputFiles()) != len(names):
+            raise SegmentMissing(str(self.folder))
+        self.shown = frozenset(wanted)
+
+
+class StatementCache:
+    """The ports of one session, and the statements over them.
+
+    Args:
+        session: where statements are analysed.
+        store: knows how segments are read.
+    """
+
+    def __init__(self, session: SparkSession, store: SegmentStore) -> None:
+        self._session = session
+        self._store = store
+        self._folder = store.root / PORTS / uuid.uuid4().hex[:12]
+        self._ports: dict[tuple[str, str], LinkFolder] = {}
+        self._empties: dict[tuple[str, str], str] = {}
+        self._planner = Planner(session)
+        self._statements: OrderedDict[str, PreparedStatement] = OrderedDict()
+        self._relations: StoragePlan | None = None
+        self._are_possible: bool | None = None
+        self._made = 0
+        self._most = _KEPT
+        self._lock = threading.Lock()
+
+    @property
+    def are_possible(self) -> bool:
+        """Whether there can be links where the segments are; without them, there are no ports."""
+        with self._lock:
+            if self._are_possible is None:
+                self._are_possible = self._try_links()
+            return self._are_possible
+
+    def serve(self, relations: StoragePlan) -> None:
+        """Forget everything if the definitions are not those of the last epoch."""
+        with self._lock:
+            if self._relations is not relations:
+                self._forget()
+                self._relations = relations
+                self._most = _KEPT * len(relations.by_name)
+
+    def view(self, face: str, schema: str, segments: Sequence[Segment]) -> str:
+        """Point the port of a face at segments; return the name under which it can be read.
+
+        Raises:
+            SegmentMissing: a file is gone.
+        """
+        names = [file for segment in segments for file in segment.files]
+        with self._lock:
+            if not names:
+                return self._empty(face, schema)
+            port = self._ports.get((face, schema))
+            if port is None:
+                port = self._ports[face, schema] = self._open(face, schema)
+            port.point(self._store.root, names)
+        rows = sum(segment.rows for segment in segments)
+        return port.view if rows > ONE_TASK else port.view_of_one
+
+    def statement(self, sql: str) -> DataFrame:
+        """Return the frame of a statement that names nothing but ports, prepared before or now."""
+        with self._lock:
+            found = self._statements.get(sql)
+            if found is not None:
+                self._statements.move_to_end(sql)
+        if found is None:
+            # Without the lock: nodes run side by side, and analysing is what takes time.
+            found = PreparedStatement(relaxed(self._session.sql(sql)), self._planner)
+            with self._lock:
+                self._statements[sql] = found
+                if len(self._statements) > self._most:
+                    self._statements.popitem(last=False)
+        return found.frame()
+
+    def _try_links(self) -> bool:
+        trial = self._folder / "trial"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            trial.symlink_to(self._store.root)
+            durable_files.remove_quietly(trial, point="port")
+        except OSError as error:
+            _LOG.warning("every epoch analyses its statements anew, for want of links: %s", error)
+            return False
+        return True
+
+    def _open(self, face: str, schema: str) -> LinkFolder:
+        names = self._next_name(face), self._next_name(face)
+        folder = self._folder / str(self._made)
+        with durable_files.unwritable(folder):
+            folder.mkdir(parents=True)
+        frame = self._store.folder_frame(schema, folder)
+        frame.createOrReplaceTempView(names[0])
+        plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+        self._planner.by_one_task(plan).createOrReplaceTempView(names[1])
+        return LinkFolder(folder, plan, *names)
+
+    def _empty(self, face: str, schema: str) -> str:
+        found = self._empties.get((face, schema))
+        if found is None:
+            found = self._empties[face, schema] = self._next_name(face)
+            self._store.frame(schema, ()).createOrReplaceTempView(found)
+        return found
+
+    def _next_name(self, face: str) -> str:
+        self._made += 1
+        return f"{face}__port_{self._made}"
+
+    def _forget(self) -> None:
+        for port in self._ports.values():
+            self._session.catalog.dropTempView(port.view)
+            self._session.catalog.dropTempView(port.view_of_one)
+        for name in self._empties.values():
+            self._session.catalog.dropTempView(name)
+        self._ports.clear()
+        self._empties.clear()
+        self._statements.clear()
+        durable_files.remove_tree(self._folder, point="port")
+
+
+def remove_ports(root: Path) -> None:
+    """Remove all links: at the end, and at the beginning what a killed process has left."""
+    if (root / PORTS).exists():
+        durable_files.remove_tree(root / PORTS, point="port")

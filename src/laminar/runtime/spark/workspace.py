@@ -1,0 +1,58 @@
+"""Where an epoch works: a Spark session with names of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from laminar.runtime.spark.session import own_session, partitions
+from laminar.runtime.spark.statement_cache import StatementCache
+from laminar.store import SegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A session, the store that reads and writes segments in it, and what epochs read it through.
+
+    Faces are bound to names of a session, so two epochs that overlap need one each.
+    """
+
+    session: SparkSession
+    store: SegmentStore
+    ports: StatementCache
+
+    @classmethod
+    def beside(cls, root: Path, spark: SparkSession) -> Workspace:
+        """Return a room of a new session beside the user's."""
+        session = own_session(spark, partitions())
+        store = SegmentStore(root, session)
+        return cls(session, store, StatementCache(session, store))
+
+
+class Workspaces:
+    """As many rooms as epochs may overlap; there is always a first."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self._root = root
+        self._spark = spark
+        self._all = [Workspace.beside(root, spark)]
+
+    @property
+    def first(self) -> Workspace:
+        """Where definitions are filled."""
+        return self._all[0]
+
+    def of(self, epoch: int) -> Workspace:
+        """Return where an epoch works; two in a row never meet."""
+        return self._all[epoch % len(self._all)]
+
+    def furnish(self, count: int, collect_limit: int) -> None:
+        """Have at least so many rooms, and let each carry deltas of so many rows by itself."""
+        while len(self._all) < count:
+            self._all.append(Workspace.beside(self._root, self._spark))
+        for room in self._all:
+            room.store.collect_limit = collect_limit

@@ -1,0 +1,170 @@
+"""A DAG that was built in Python becomes tables, views and sinks of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from laminar.connectors.sink import AT_LEAST_ONCE
+from laminar.connectors.source import Source
+from laminar.dag import (
+    DagNode,
+    DagNodeType,
+    PartitioningStrategy,
+    StatefulOperator,
+    StreamingDag,
+)
+from laminar.delta.program import Shape
+from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, NotSupported
+from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition, ViewDefinition
+from laminar.runtime.catalog.python_objects import OBJECT, CodeSink, Spread
+from laminar.runtime.catalog.view_options import resolve
+from laminar.runtime.epoch.python_operators import placed
+from laminar.runtime.output.sinks import SinkDefinition, define_sink
+from laminar.runtime.statements.create_drop import (
+    attach_operator,
+    create_operator,
+    create_table,
+    create_view,
+)
+from laminar.sql import relations_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from laminar.runtime.engine.engine import Engine
+
+
+def attach(engine: Engine, dag: StreamingDag) -> None:
+    """Define every node of a DAG that is not defined yet, in execution order."""
+    dag.validate()
+    _refuse_unused(dag)
+    for node_id in dag.execution_order():
+        node = dag.nodes[node_id]
+        inputs = tuple(dag.nodes[each].name for each in dag.upstream(node_id))
+        match node.node_type:
+            case DagNodeType.SOURCE:
+                _source(engine, node)
+            case DagNodeType.SINK:
+                _sink(engine, node, inputs, _spread(dag, node))
+            case _:
+                _operator(engine, node, inputs, _spread(dag, node))
+
+
+def _spread(dag: StreamingDag, node: DagNode) -> Spread:
+    return tuple(
+        (dag.nodes[edge.source].name, edge.partitioning)
+        for edge in dag.edges.values()
+        if edge.target == node.id and edge.partitioning is not None
+    )
+
+
+def _refuse_unused(dag: StreamingDag) -> None:
+    """Refuse what an edge may say but running does not heed yet."""
+    for edge in dag.edges.values():
+        target = dag.nodes[edge.target]
+        ends = f"{dag.nodes[edge.source].name} -> {target.name}"
+        if edge.partitioning is not None and (
+            target.operator is None or isinstance(target.operator, str)
+        ):
+            raise NotSupported(
+                f"partitioning on the edge {ends}",
+                "leave it out: Spark places the rows that a SQL operator reads",
+            )
+        if edge.source_port != 0:
+            raise NotSupported(f"output port {edge.source_port} on the edge {ends}", "use port 0")
+
+
+def _source(engine: Engine, node: DagNode) -> None:
+    connector = node.operator
+    if connector is not None and not isinstance(connector, Source):
+        raise InvalidOperator(connector)
+    is_known = engine.catalog.exists(node.name)
+    if not is_known and node.output_schema is None:
+        raise InvalidSchema(f'source "{node.name}" has no schema; give one with schema=')
+    if connector is not None:
+        engine.sources[node.name] = connector
+    if is_known or node.output_schema is None:
+        return
+    columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
+    create_table(
+        engine,
+        TableDefinition(
+            node.name, columns, is_source=True, connector=OBJECT if connector is not None else None
+        ),
+    )
+
+
+def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Spread) -> None:
+    if not inputs:
+        raise DisconnectedNode(node.name)
+    if node.operator is None or isinstance(node.operator, str):
+        if not engine.catalog.exists(node.name):
+            options: dict[str, Any] = {**resolve({}, engine.settings.text)}
+            create_view(engine, ViewDefinition(node.name, _query(node, inputs), **options))
+        return
+    if engine.catalog.exists(node.name):
+        attach_operator(engine, node.name, node.operator, spread)
+        return
+    shape = _output_shape(engine, node, inputs)
+    columns = tuple(zip(shape.columns, shape.types, strict=True))
+    create_operator(engine, OperatorDefinition(node.name, inputs, columns), node.operator, spread)
+
+
+def _query(node: DagNode, inputs: tuple[str, ...]) -> str:
+    """Return a node's SQL; a node without an operator passes its inputs on."""
+    if node.operator is None:
+        return " UNION ALL ".join(f"SELECT * FROM `{name}`" for name in inputs)
+    query: str = node.operator
+    connected = {name.lower() for name in inputs}
+    for name in relations_of(query):
+        if name.lower() not in connected:
+            raise InvalidSchema(
+                f'operator "{node.name}" reads "{name}", which is not connected to it'
+            )
+    return query
+
+
+def _output_shape(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> Shape:
+    """Take the declared schema, or ask the operator what it makes of nothing."""
+    if node.output_schema is not None:
+        fields = tuple(node.output_schema)
+        return Shape(
+            node.name, tuple(each.name for each in fields), tuple(each.type for each in fields)
+        )
+    if isinstance(node.operator, StatefulOperator) or hasattr(node.operator, "process"):
+        raise InvalidSchema(f'operator "{node.name}" has no schema; give one with schema=')
+    made = node.operator(*[_empty(engine, name) for name in inputs])
+    if not hasattr(made, "schema"):
+        raise InvalidOperator(made)
+    names = tuple(each.name for each in made.schema.fields)
+    types = tuple(each.dataType.simpleString() for each in made.schema.fields)
+    return Shape(node.name, names, types)
+
+
+def _empty(engine: Engine, name: str) -> DataFrame:
+    """Return a frame with a relation's columns and no rows."""
+    return engine.store.frame(engine.catalog.shape(engine.catalog.resolve(name)).ddl, ())
+
+
+def _sink(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Spread) -> None:
+    target: Any = node.operator
+    write = target.write if hasattr(target, "write") else target
+    if not callable(write):
+        raise InvalidOperator(target)
+    ways = dict(spread)
+    promise = str(getattr(target, "promise", AT_LEAST_ONCE))
+    for name in inputs:
+        relation = engine.catalog.resolve(name)
+        called = node.name if len(inputs) == 1 else f"{node.name}({relation})"
+        define_sink(
+            engine,
+            SinkDefinition(called, relation, OBJECT),
+            CodeSink(_placing(write, ways.get(name)), promise),
+        )
+
+
+def _placing(
+    write: Callable[[int, DataFrame], object], way: PartitioningStrategy | None
+) -> Callable[[int, DataFrame], object]:
+    return write if way is None else lambda epoch, frame: write(epoch, placed(frame, way))

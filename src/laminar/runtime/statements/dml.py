@@ -1,0 +1,237 @@
+"""Rows from the user: inserted, deleted, updated. All become a delta of the next epoch.
+
+Nothing is applied to a table here. A change is first worked out in full, then written to the
+pending log with one atomic write, so a mistake leaves no trace.
+
+What a change sees: a table that it changes, with all that is pending; other relations as they are
+at the last epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from laminar.bridge.prefix import last_of_each
+from laminar.delta.change import columns, quote
+from laminar.errors import InvalidQuery, NotSupported, RowDoesNotMatch, UnknownColumn
+from laminar.model.trace import ARRIVAL, WEIGHT
+from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.ingest.primary_keys import refuse_twice
+from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
+from laminar.runtime.statements.current_rows import CurrentRows, collected
+from laminar.runtime.statements.merge_rows import COUNTED, TARGET, merge_query, refuse_conflict
+from laminar.runtime.statements.query import Reader
+from laminar.runtime.statements.user_rows import to_arrow
+from laminar.sql import Merge
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from laminar.runtime.engine.engine import Engine
+
+_EACH_OF_PAIR = "SELECT __row.* FROM (SELECT EXPLODE(__pair) AS __row FROM ({}))"
+
+
+class Dml:
+    """Changes to tables."""
+
+    def __init__(self, engine: Engine, reader: Reader) -> None:
+        self._engine = engine
+        self._reader = reader
+        self._current = CurrentRows(engine, reader)
+        # Held from looking at the rows until the change is pending: two deletions of one row must
+        # not both find it, nor may an epoch take rows away meanwhile.
+        self._changing = engine.lock
+        self._schemas: dict[tuple[Any, ...], pa.Schema] = {}
+
+    def insert(self, table: str, rows: Any) -> int:
+        """Add rows."""
+        definition = self._table(table)
+        return self._admitted(definition, self._arrow(definition, rows))
+
+    def delete(self, table: str, rows: Any) -> int:
+        """Take back one copy of each row."""
+        definition = self._kept_table(table)
+        data = self._arrow(definition, rows)
+        with self._changing:
+            return self._push(definition, self._current.copies(definition, data), -1)
+
+    def insert_query(self, table: str, names: tuple[str, ...], frame: DataFrame) -> int:
+        """Add the rows of a query, by position."""
+        definition = self._table(table)
+        wanted = [self._column(definition, name) for name in names] or list(
+            definition.shape.columns
+        )
+        if len(frame.columns) != len(wanted):
+            raise InvalidQuery(
+                f"{len(frame.columns)} values are given for {len(wanted)} columns",
+                hint=f"give one value for each of {', '.join(wanted)}",
+            )
+        items = []
+        for name, kind, _ in definition.columns:
+            value = f"v{wanted.index(name)}" if name in wanted else "NULL"
+            items.append(f"CAST({value} AS {kind}) AS {quote(name)}")
+        try:
+            given = frame.toDF(*[f"v{place}" for place in range(len(frame.columns))])
+            data = collected(given.selectExpr(*items))
+        except SPARK_FAILS as error:
+            raise explain_refusal(error, {}) from None
+        _refuse_nulls(definition, data)
+        return self._admitted(definition, data)
+
+    def _admitted(self, definition: TableDefinition, data: pa.Table) -> int:
+        """Add rows if there is room for them; before any lock is taken, for this may wait."""
+        if not self._engine.inlets.admit(definition.name, data.num_rows):
+            return 0
+        return self._add(definition, data)
+
+    def _add(self, definition: TableDefinition, data: pa.Table) -> int:
+        """Make new rows pending; with a primary key, an old row goes or the new one is refused."""
+        if not definition.primary_key or not data.num_rows:
+            return self._push(definition, data, 1)
+        with self._changing:
+            if definition.upserts:
+                delta = self._current.replacing(
+                    definition, last_of_each(data, definition.primary_key)
+                )
+                self._append(definition, delta)
+                return int(data.num_rows)
+            refuse_twice(definition, data)
+            self._current.refuse_clash(definition, _weighted(data, 1))
+            return self._push(definition, data, 1)
+
+    def delete_where(self, table: str, condition: str | None) -> int:
+        """Take back all rows that meet a condition."""
+        definition = self._kept_table(table)
+        query = f"SELECT * FROM {_matching(definition.name, condition)}"
+        with self._changing:
+            return self._push(definition, self._current.run(definition, query), -1)
+
+    def update(
+        self, table: str, assignments: tuple[tuple[str, str], ...], condition: str | None
+    ) -> int:
+        """Replace all rows that meet a condition; old and new rows are one atomic change."""
+        definition = self._kept_table(table)
+        changed = {self._column(definition, name): value for name, value in assignments}
+        old = columns(definition.shape.columns)
+        new = ", ".join(
+            f"CAST({changed.get(name, quote(name))}\n AS {kind}) AS {quote(name)}"
+            for name, kind, _ in definition.columns
+        )
+        # Both in one pass over the row: a condition may well be one that chance decides.
+        gone = f"STRUCT({old}, {ARRIVAL}, -1L AS {WEIGHT})"
+        come = f"STRUCT({new}, CAST(NULL AS BIGINT) AS {ARRIVAL}, 1L AS {WEIGHT})"
+        pairs = f"ARRAY({gone}, {come}) AS __pair"
+        query = f"SELECT {pairs} FROM {_matching(definition.name, condition)}"
+        with self._changing:
+            both = self._current.run(definition, query, then=_EACH_OF_PAIR)
+            return self._change(definition, both) // 2
+
+    def merge(self, statement: Merge) -> int:
+        """Change a table by the rows of a query; return how many rows were changed."""
+        definition = self._kept_table(statement.table)
+        with self._changing:
+            found = self._current.run(
+                definition,
+                merge_query(statement, definition, self._source_columns(statement)),
+                then=_EACH_OF_PAIR,
+                weighted=TARGET,
+            )
+            refuse_conflict(definition, found)
+            taken = int(pc.sum(found.column(COUNTED)).as_py() or 0)
+            self._change(definition, found.drop_columns([COUNTED]))
+            return taken
+
+    def _source_columns(self, statement: Merge) -> tuple[str, ...]:
+        """Return the columns of what is merged in, for the forms with a star."""
+        if not any(clause.is_star for clause in statement.clauses):
+            return ()
+        return tuple(self._reader.query(f"SELECT * FROM {statement.source}").frame.columns)
+
+    def _change(self, definition: TableDefinition, delta: pa.Table) -> int:
+        """Make a weighted change pending that keeps what the table declares."""
+        _refuse_nulls(definition, delta.filter(pc.greater(delta.column(WEIGHT), 0)))
+        self._current.refuse_clash(definition, delta)
+        return self._append(definition, delta)
+
+    def _kept_table(self, name: str) -> TableDefinition:
+        """Return a table whose rows are there to be looked at."""
+        definition = self._table(name)
+        self._engine.retention.refuse_reading(definition.name)
+        return definition
+
+    def _table(self, name: str) -> TableDefinition:
+        found = self._engine.catalog.definitions[self._engine.catalog.resolve(name)]
+        if not isinstance(found, TableDefinition):
+            raise NotSupported(f'changing rows of the view "{name}"', "change the tables it reads")
+        if found.connector is not None:
+            raise NotSupported(
+                f'changing rows of "{found.name}", which reads from {found.connector}',
+                "create a table for rows of your own",
+            )
+        return found
+
+    def _column(self, definition: TableDefinition, name: str) -> str:
+        known = definition.shape.columns
+        for column in known:
+            if column.lower() == name.lower():
+                return column
+        raise UnknownColumn(name, known)
+
+    def _arrow(self, definition: TableDefinition, rows: Any) -> pa.Table:
+        if hasattr(rows, "sparkSession"):
+            try:
+                rows = collected(rows)
+            except SPARK_FAILS as error:
+                raise explain_refusal(error, {}) from None
+        return to_arrow(rows, self._schema(definition), definition.name)
+
+    def _schema(self, definition: TableDefinition) -> pa.Schema:
+        key = (definition.name, definition.columns)
+        if key not in self._schemas:
+            found = collected(self._reader.store.frame(definition.shape.ddl, ()))
+            nullable = {name: null for name, _, null in definition.columns}
+            self._schemas[key] = pa.schema(
+                [pa.field(f.name, f.type, nullable[f.name]) for f in found.schema]
+            )
+        return self._schemas[key]
+
+    def _push(self, definition: TableDefinition, data: pa.Table, weight: int) -> int:
+        return self._append(definition, _weighted(data, weight))
+
+    def _append(self, definition: TableDefinition, data: pa.Table) -> int:
+        """Make weighted rows pending; all batches of a table have one and the same schema."""
+        if data.num_rows:
+            fields = [pa.field(each.name, each.type) for each in self._schema(definition)]
+            hidden = [pa.field(ARRIVAL, pa.int64()), pa.field(WEIGHT, pa.int64())]
+            schema = pa.schema([*fields, *hidden])
+            if ARRIVAL not in data.column_names:
+                data = data.append_column(ARRIVAL, pa.nulls(data.num_rows, pa.int64()))
+            self._engine.inlets.push(definition.name, data.select(schema.names).cast(schema))
+        return int(data.num_rows)
+
+
+def _matching(table: str, condition: str | None) -> str:
+    """Return what follows FROM."""
+    # The condition is in brackets, so that it is one and nothing else, and on lines of its own,
+    # because it may end in a comment. Without the alias Spark would take `t WHERE (flag)` for an
+    # alias called WHERE with a column called flag.
+    name = quote(table)
+    return f"{name} AS {name} WHERE (\n{condition}\n)" if condition else name
+
+
+def _weighted(data: pa.Table, weight: int) -> pa.Table:
+    weights = pa.array([weight], pa.int64()).take(pa.array([0] * data.num_rows, pa.int32()))
+    return data.append_column(WEIGHT, weights)
+
+
+def _refuse_nulls(definition: TableDefinition, data: pa.Table) -> None:
+    for name, _, nullable in definition.columns:
+        column = data.column(name)
+        if column.null_count and not nullable:
+            row = pc.index(pc.is_null(column), True).as_py() + 1
+            reason = "it is NULL and must not be"
+            raise RowDoesNotMatch(definition.name, row, name, reason=reason)

@@ -1,0 +1,67 @@
+"""What users say about views and sources: stay, and go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from laminar.mv import MvState
+
+if TYPE_CHECKING:
+    from laminar.mv.retry import Failure
+    from laminar.runtime.engine.engine import Engine
+    from laminar.runtime.epoch.report import EpochReport
+
+
+def pause(engine: Engine, view: str) -> None:
+    """Leave a view, its group and all that depend on it at the epoch they have."""
+    with engine.lock:
+        before = engine.catalog.registry.view(view).state
+        engine.catalog.registry.set_state(view, MvState.PAUSED)
+        try:
+            engine.recommit()
+        except BaseException:
+            engine.catalog.registry.set_state(view, before)
+            raise
+
+
+def resume(engine: Engine, view: str) -> EpochReport | None:
+    """Let a view move again, and bring it to the newest epoch at once.
+
+    If that fails, a paused view stays paused; one that was suspended waits for its retries.
+    """
+    with engine.lock:
+        registry = engine.catalog.registry
+        was = registry.view(view).state
+        registry.set_state(view, MvState.RUNNING)
+        try:
+            _forgive(engine, view)
+            report = engine.catch_up([view]) if engine.holding.can_move(view) else None
+        except Exception:
+            if was is MvState.PAUSED:
+                registry.set_state(view, was)
+                _forgive(engine, view)
+            raise
+        engine.publisher.catch_up()
+        return report
+
+
+def gate(engine: Engine, source: str, *, closed: bool) -> None:
+    """Keep the rows of a source from all views, or let them see all that came meanwhile."""
+    with engine.lock:
+        holding = engine.holding
+        before = holding.standing.gated
+        gated = before | {source} if closed else before - {source}
+        with holding.standing_as(replace(holding.standing, gated=gated)):
+            engine.recommit()
+
+
+def _forgive(engine: Engine, view: str) -> None:
+    """Forget how often a view has failed."""
+    holding = engine.holding
+    left: Mapping[str, Failure] = {
+        name: each for name, each in holding.standing.failures.items() if name != view
+    }
+    with holding.standing_as(replace(holding.standing, failures=left)):
+        engine.recommit()

@@ -1,0 +1,209 @@
+"""Queries: every relation that one names is bound at one epoch, then Spark runs it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from laminar.delta.change import quote
+from laminar.delta.program import Shape
+from laminar.errors import NotSupported, SegmentMissing, UnknownRelation
+from laminar.runtime.history.differences import Differences
+from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.table_changes import changed_rows, changed_shape
+from laminar.runtime.introspection.system import TABLES
+from laminar.runtime.relations.bindings import Bindings
+from laminar.runtime.relations.trace_versions import moments_of
+from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal, pointed
+from laminar.runtime.spark.functions import known_functions
+from laminar.runtime.spark.session import suit
+from laminar.sql import relations_of, rewrite_windows
+from laminar.sql.asof import has_asof, spell_out
+from laminar.sql.system import SYSTEM, name_system_tables, system_table
+from laminar.sql.table_changes import ChangeRange, name_changes
+from laminar.sql.time_travel import Past
+from laminar.store import SegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from laminar.runtime.engine.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A query that Spark has analysed; nothing has run."""
+
+    frame: DataFrame
+    epoch: int
+    shapes: Mapping[str, Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A query in names that the session knows, and what they stand for."""
+
+    text: str
+    epoch: int
+    shapes: Mapping[str, Shape]
+
+
+class Reader:
+    """One session in which queries run; whoever binds names in it holds the lock."""
+
+    def __init__(self, engine: Engine, session: SparkSession, store: SegmentStore) -> None:
+        self._engine = engine
+        self.session = session
+        self.store = store
+        self.lock = threading.Lock()
+        self._between = Differences(engine, session, store)
+
+    def query(
+        self, query: str, as_of_epoch: int | None = None, pasts: Sequence[Past] = ()
+    ) -> Answer:
+        """Analyse a query over one consistent epoch of all relations it names.
+
+        In one with `pasts` every relation says its own epoch.
+        """
+        text = rewrite_windows(spell_out(query) if has_asof(query) else query)
+        with self.lock:
+            try:
+                bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)
+            except SegmentMissing:
+                # Retention may have been faster; if not, the file is missing now as well.
+                bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)
+            try:
+                return Answer(self.session.sql(bound.text), bound.epoch, bound.shapes)
+            except SPARK_FAILS as error:
+                found = explain_refusal(error, bound.shapes, partial(known_functions, self.session))
+                raise pointed(found, error, query, bound.text) from None
+
+    def bind(self, text: str, as_of_epoch: int | None = None, skip: Collection[str] = ()) -> Bound:
+        """Bind what a query names, except for relations that the caller binds itself."""
+        visible = self._engine.visible
+        text, ranges = name_changes(text)
+        names, system = _named(text, visible, (*skip, *(each.bound for each in ranges)))
+        if system and as_of_epoch is not None:
+            raise NotSupported(
+                f'"{SYSTEM}" as of an older epoch', "it describes the newest; leave AS OF EPOCH out"
+            )
+        epoch, faces = faces_at(
+            self._engine, self.session, self.store, as_of_epoch, names, visible=visible
+        )
+        suit(self.session, changed=faces.held_rows(names), held=0)
+        for name in names:
+            if name not in skip:
+                self._engine.retention.refuse_reading(name)
+                faces.content(name).createOrReplaceTempView(quote_all(name))
+        text, bound = name_system_tables(text, system) if system else (text, {})
+        for table, name in bound.items():
+            self._system_frame(table, visible).createOrReplaceTempView(quote_all(name))
+        shapes = {name.lower(): visible.catalog.shape(name) for name in names}
+        for asked in ranges:
+            last = as_of_epoch if asked.last is None else asked.last
+            shape = self._bind_changes(replace(asked, last=last), visible)
+            shapes[asked.bound.lower()] = shape
+        shapes |= {f"{SYSTEM}.{table}": TABLES[table].shape for table in bound}
+        return Bound(text, epoch, shapes)
+
+    def _bind_changes(self, asked: ChangeRange, visible: Snapshot) -> Shape:
+        """Bind what changed in a relation; return its columns."""
+        if system_table(asked.relation) is not None:
+            raise NotSupported(f'changes of "{SYSTEM}"', "it describes the newest epoch only")
+        name = visible.catalog.resolve(asked.relation)
+        self._engine.retention.refuse_reading(name)
+        shape = visible.catalog.shape(name)
+        empty = self.store.frame(shape.stored, ())
+        rows = changed_rows(self._between, self._engine.timeline, visible, asked, empty)
+        rows.createOrReplaceTempView(quote_all(asked.bound))
+        return changed_shape(shape)
+
+    def _bind_pasts(self, text: str, pasts: Sequence[Past]) -> Bound:
+        """Bind relations at epochs of their own, each under a name that holds both."""
+        visible = self._engine.visible
+        told = {past.bound.lower() for past in pasts}
+        for each in relations_of(text):
+            if each.lower() not in told:
+                hint = "with several epochs, write AS OF EPOCH after each relation"
+                raise NotSupported(f'"{each}" without an epoch', hint)
+        shapes: dict[str, Shape] = {}
+        for past in pasts:
+            if system_table(past.relation) is not None:
+                raise NotSupported(f'"{SYSTEM}" as of an older epoch', "it describes the newest")
+            name = visible.catalog.resolve(past.relation)
+            self._engine.retention.refuse_reading(name)
+            _, faces = faces_at(
+                self._engine, self.session, self.store, past.epoch, [name], visible=visible
+            )
+            faces.content(name).createOrReplaceTempView(quote_all(past.bound))
+            shapes[name.lower()] = visible.catalog.shape(name)
+        return Bound(text, max(past.epoch for past in pasts), shapes)
+
+    def _system_frame(self, name: str, visible: Snapshot) -> DataFrame:
+        table = TABLES[name]
+        frame = self.session.createDataFrame(table.arrow(self._engine, visible))
+        if name != "materialized_views" or not visible.catalog.programs:
+            return frame
+        # Each count is a query inside the query, and one that nobody asks for never runs.
+        cases = []
+        for place, view in enumerate(visible.catalog.programs):
+            # Each at its own epoch: a view that is behind has the rows it has.
+            _, own = faces_at(self._engine, self.session, self.store, None, [view], visible=visible)
+            own.content(view).createOrReplaceTempView(f"__rows_{place}")
+            literal = view.replace("\\", "\\\\").replace("'", "\\'")
+            cases.append(f"WHEN '{literal}' THEN (SELECT COUNT(*) FROM __rows_{place})")
+        frame.createOrReplaceTempView("__views")
+        listed = [
+            f"CASE name {' '.join(cases)} END AS rows" if column == "rows" else quote(column)
+            for column, _ in table.columns
+        ]
+        return self.session.sql(f"SELECT {', '.join(listed)} FROM __views")
+
+
+def faces_at(
+    engine: Engine,
+    session: SparkSession,
+    store: SegmentStore,
+    epoch: int | None = None,
+    names: Iterable[str] = (),
+    *,
+    visible: Snapshot | None = None,
+) -> tuple[int, Bindings]:
+    """Return all relations as they were at the newest epoch that the named ones have.
+
+    With an epoch it is the newest up to that; the named relations and what they read must have
+    been defined alike then.
+    """
+    visible = visible or engine.visible
+    manifest = visible.manifest
+    if epoch is not None:
+        manifest = engine.timeline.at(epoch, visible.upstream(list(names)))
+    relations = visible.relations_at(manifest)
+    at = visible.reach(manifest, names)
+    moments = moments_of(relations, manifest.traces, None if at == manifest.epoch else at)
+    return at, Bindings(session, store, relations, moments)
+
+
+def quote_all(name: str) -> str:
+    """Quote a name of one part, dots included."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def _named(text: str, visible: Snapshot, skip: Collection[str]) -> tuple[list[str], list[str]]:
+    """Return the relations of the user's, and those of the system, that a query names."""
+    names, system = [], []
+    for each in relations_of(text):
+        table = system_table(each)
+        if each in skip and not visible.catalog.exists(each):
+            continue
+        if table is None:
+            names.append(visible.catalog.resolve(each))
+        elif table in TABLES:
+            system.append(table)
+        else:
+            raise UnknownRelation(each, [f"{SYSTEM}.{known}" for known in TABLES])
+    return names, system

@@ -1,0 +1,102 @@
+"""Building a view anew beside the epochs, which go on without it.
+
+While it is built, the view is locked at its epoch, with its group and all that depend on it. Then
+it is put in the place of the old one, and catches up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from laminar.delta.program import Program
+from laminar.errors import NotSupported
+from laminar.model.trace import Trace
+from laminar.runtime.catalog.storage_plan import partial_trace, pending_trace
+from laminar.runtime.epoch.executor import named_error
+from laminar.runtime.epoch.fill import Filler
+from laminar.runtime.spark.workspace import Workspace
+
+if TYPE_CHECKING:
+    from laminar.runtime.catalog.definitions import ViewDefinition
+    from laminar.runtime.engine.engine import Engine
+
+
+def rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
+    """Give a view another way to be kept up to date; its rows are the same."""
+    try:
+        _rebuild(engine, old, new)
+    except BaseException:
+        engine.catalog.declare([old.name])
+        raise
+
+
+def _rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
+    name = old.name
+    with engine.lock:
+        _refuse_behind(engine, name)
+        engine.publisher.catch_up()
+        catalog, known = engine.catalog.copy(), engine.catalog.programs
+        program = catalog.compile(new)
+        catalog.replace_view(new, program)
+        if program == known[name]:
+            engine.catalog.replace_view(new, program)
+            engine.recommit()
+            return
+        at, epoch = engine.holding.cursor(name), engine.manifest.epoch
+        traces = without(engine.manifest.traces, known, [name])
+        catalog.relations = engine.storing.planned(catalog, traces)
+        # What it reads must hand on rows, where it will need them.
+        engine.storing.finish(catalog.relations.finished - engine.storing.own(name))
+        traces = without(engine.manifest.traces, known, [name])
+        turn = engine.time.first(program, None if at == epoch else at)
+    room = Workspace.beside(engine.root, engine.spark)
+    filler = Filler(room.session, room.store, engine.full.run)
+    with engine.holding.locked({name}), engine.pinning(epoch):
+        try:
+            filled = filler.fill(program, catalog.relations, traces, at, turn)
+        except Exception as error:
+            raise named_error(name, error) from error
+        made = {trace: each for trace, each in filled.items() if trace not in traces}
+        with engine.lock:
+            _put(engine, old, new, program, made, at)
+
+
+def _put(
+    engine: Engine,
+    old: ViewDefinition,
+    new: ViewDefinition,
+    program: Program,
+    made: dict[str, Trace],
+    at: int,
+) -> None:
+    """Put a view that was built in the place of the old one."""
+    name = old.name
+    if engine.catalog.definitions.get(name) is not old:
+        raise NotSupported(f'changing "{name}", which was changed meanwhile', "say it again")
+    with engine.changing(name):
+        traces = without(engine.manifest.traces, engine.catalog.programs, [name]) | made
+        engine.catalog.replace_view(new, program)
+        engine.storing.plan(traces)
+        epoch, holding = engine.manifest.epoch, engine.holding
+        standing = holding.standing.with_filled([name], at, epoch, engine.limits.clock())
+        with holding.standing_as(standing):
+            engine.commit(epoch, traces, engine.manifest.offsets)
+
+
+def _refuse_behind(engine: Engine, name: str) -> None:
+    """Refuse if somebody still needs rows of a view from before it would be built."""
+    holding = engine.holding
+    for each in engine.catalog.registry.all_dependents(name):
+        if holding.cursor(each) < holding.cursor(name):
+            hint = f"bring {each} up to date first (RESUME or REFRESH it)"
+            raise NotSupported(f'rebuilding "{name}" while "{each}" is behind it', hint)
+
+
+def without(
+    traces: Mapping[str, Trace], programs: Mapping[str, Program], views: Iterable[str]
+) -> dict[str, Trace]:
+    """Return the traces without those of views."""
+    own = {each.shape.name for view in views for each in programs[view].relations}
+    gone = own | {partial_trace(name) for name in own} | {pending_trace(view) for view in views}
+    return {name: trace for name, trace in traces.items() if name not in gone}

@@ -1,0 +1,102 @@
+"""Giving a view another definition: what depends on it is checked, rebuilt, committed at once.
+
+Until the commit, readers see the old definitions over the old rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from laminar.errors import (
+    DependentRefused,
+    LaminarError,
+    MvCycleDetected,
+    NotSupported,
+    RelationExists,
+)
+from laminar.runtime.catalog.definitions import LateDefinition, TableDefinition, ViewDefinition
+from laminar.runtime.statements.rebuild import rebuild, without
+from laminar.sql import relations_of
+from laminar.sql.equality import same_query
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from laminar.runtime.catalog.catalog import Catalog
+    from laminar.runtime.engine.engine import Engine
+
+
+def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
+    """Replace a view and rebuild its dependents; say whether anything had to be done."""
+    old = _view(engine, definition.name)
+    definition = replace(definition, name=old.name)
+    if _same(old, definition):
+        return False
+    if any(name.lower() == old.name.lower() for name in relations_of(definition.query)):
+        raise MvCycleDetected([old.name, old.name])
+    if old.emission.late_to != definition.emission.late_to:
+        hint = "drop the view, then create it"
+        raise NotSupported(f'replacing where late rows of "{old.name}" go', hint)
+    registry = engine.catalog.registry
+    affected = (old.name, *registry.all_dependents(old.name))
+    sinks = engine.publisher.of(affected)
+    if sinks:
+        hint = f"drop the sink {sinks[0]} first, and create it again"
+        raise NotSupported(f'replacing "{old.name}", whose changes a sink publishes', hint)
+    with engine.changing(*affected):
+        traces = without(engine.manifest.traces, engine.catalog.programs, affected)
+        engine.catalog.replace_view(definition, engine.catalog.compile(definition))
+        for name in affected[1:]:
+            _recompile(engine.catalog, old.name, name)
+        traces = without(traces, engine.catalog.programs, affected)
+        engine.storing.fill_and_commit(affected, traces)
+    return True
+
+
+def alter_view(engine: Engine, name: str, options: Mapping[str, Any], sql: str) -> None:
+    """Change options of a view; another refresh policy builds it anew.
+
+    Its rows stay the same, so what depends on it stays as it is.
+    """
+    old = _view(engine, name)
+    new = replace(old, **options)
+    if new == old:
+        return
+    new = replace(new, sql=sql)
+    if new.refresh_policy != old.refresh_policy:
+        rebuild(engine, old, new)
+        return
+    with engine.changing(old.name):
+        engine.catalog.replace_view(new, engine.catalog.programs[old.name])
+        engine.recommit()
+
+
+def _view(engine: Engine, name: str) -> ViewDefinition:
+    found = engine.catalog.definitions[engine.catalog.resolve(name)]
+    if isinstance(found, TableDefinition):
+        raise RelationExists(found.name)
+    if not isinstance(found, ViewDefinition):
+        raise NotSupported(f'changing "{name}", which a Python operator keeps', "change the DAG")
+    return found
+
+
+def _same(old: ViewDefinition, new: ViewDefinition) -> bool:
+    alike = replace(new, query=old.query, sql=old.sql, defined_at=old.defined_at)
+    return same_query(old.query, new.query) and alike == old
+
+
+def _recompile(catalog: Catalog, replaced: str, name: str) -> None:
+    definition = catalog.definitions[name]
+    if isinstance(definition, LateDefinition):
+        catalog.replace_view(definition, catalog.late_program(definition))
+        return
+    if not isinstance(definition, ViewDefinition):
+        raise DependentRefused(replaced, name, "a Python operator keeps it, whose state stays")
+    try:
+        catalog.replace_view(definition, catalog.compile(definition))
+    except MvCycleDetected:
+        raise
+    except LaminarError as error:
+        reason = "; ".join(part for part in (error.message, error.detail) if part)
+        raise DependentRefused(replaced, name, reason) from error

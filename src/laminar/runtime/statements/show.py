@@ -1,0 +1,243 @@
+"""SHOW, DESCRIBE and EXPLAIN: what is there, told without touching data."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from laminar.bridge.prefix import PrefixStage
+from laminar.errors import UnknownRelation
+from laminar.runtime.catalog.consistency_groups import groups_of
+from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
+from laminar.runtime.catalog.redaction import shown_definition, shown_sql
+from laminar.runtime.catalog.storage_plan import BaseTable, StoragePlan
+from laminar.runtime.catalog.view_options import OPTIONS
+from laminar.runtime.ingest.pruning import UNREAD
+from laminar.runtime.introspection.dependency_tree import dependency_lines
+from laminar.runtime.introspection.explain import explain_dag, explain_view, storage_of
+from laminar.runtime.introspection.system import TABLES
+from laminar.runtime.introspection.system.views import states_of
+from laminar.runtime.statements.query import Reader
+from laminar.sql import statements as s
+from laminar.sql.system import SYSTEM, system_table
+
+if TYPE_CHECKING:
+    from laminar.runtime.catalog.catalog import Catalog
+    from laminar.runtime.engine.engine import Engine
+
+Listing = Callable[[list[str], Sequence[tuple[str, ...]]], Any]
+"""Makes a result of column names and rows."""
+
+
+class Showing:
+    """Answers statements that ask about definitions."""
+
+    def __init__(self, engine: Engine, reader: Reader, listing: Listing) -> None:
+        self._engine = engine
+        self._reader = reader
+        self._listing = listing
+
+    @property
+    def _catalog(self) -> Catalog:
+        return self._engine.visible.catalog
+
+    def show(self, statement: s.Show) -> Any:
+        """Answer SHOW."""
+        match statement.what:
+            case s.ShowKind.VIEWS:
+                return self._views()
+            case s.ShowKind.TABLES | s.ShowKind.SOURCES:
+                return self._tables(is_source=statement.what is s.ShowKind.SOURCES)
+            case s.ShowKind.SINKS:
+                sinks = self._engine.publisher.sinks()
+                rows = [(each.name, each.relation, each.connector, each.promise) for each in sinks]
+                return self._listing(["name", "relation", "connector", "promise"], rows)
+            case s.ShowKind.CHECKPOINTS:
+                return self.checkpoints()
+            case s.ShowKind.DEPENDENCIES:
+                return self._dependencies(statement.name or "")
+            case s.ShowKind.CREATE:
+                return self._listing(["statement"], [(self._created(statement.name or ""),)])
+
+    def _views(self) -> Any:
+        states = states_of(self._engine)
+        rows = [
+            (name, each.strategy.value, states[name][0])
+            for name, each in self._catalog.programs.items()
+        ]
+        return self._listing(["name", "strategy", "state"], rows)
+
+    def _tables(self, *, is_source: bool) -> Any:
+        rows = [
+            (each.name, each.connector or "")
+            for each in self._catalog.definitions.values()
+            if isinstance(each, TableDefinition) and each.is_source == is_source
+        ]
+        return self._listing(["name", "connector"], rows)
+
+    def checkpoints(self, only: int | None = None) -> Any:
+        """List all checkpoints, or one of them."""
+        table = TABLES["checkpoints"]
+        names = [name for name, _ in table.columns]
+        rows = table.rows(self._engine, self._engine.visible)
+        shown = [row for row in rows if only is None or row[0] == only]
+        texts = [tuple("" if each is None else str(each) for each in row) for row in shown]
+        return self._listing(names, texts)
+
+    def _dependencies(self, name: str) -> Any:
+        sink = find_sink(self._engine, name)
+        reads: dict[str, Sequence[str]] = dict(self._catalog.registry.dependency_map())
+        if sink is not None:
+            reads[sink] = [each.relation for each in self._engine.publisher.sinks()
+                           if each.name == sink]  # fmt: skip
+        lines = dependency_lines(sink or self._catalog.resolve(name), reads)
+        return self._listing(["dependencies"], [(line,) for line in lines])
+
+    def _created(self, name: str) -> str:
+        sink = find_sink(self._engine, name)
+        for each in self._engine.publisher.sinks():
+            if each.name == sink:
+                return shown_sql(each.sql)
+        definition = self._catalog.definitions[self._catalog.resolve(name)]
+        return shown_definition(definition) or _statement_of(definition.name, definition)
+
+    def describe(self, statement: s.Describe) -> Any:
+        """Answer DESCRIBE: one row per column."""
+        head = ["column", "type", "nullable", "key"]
+        table = system_table(statement.name)
+        if table is not None:
+            if table not in TABLES:
+                raise UnknownRelation(statement.name, [f"{SYSTEM}.{each}" for each in TABLES])
+            return self._listing(head, [(*each, "yes", "") for each in TABLES[table].columns])
+        name = self._catalog.resolve(statement.name)
+        definition, shape = self._catalog.definitions[name], self._catalog.shape(name)
+        nulls: dict[str, bool] = {}
+        key: tuple[str, ...] = ()
+        if isinstance(definition, TableDefinition):
+            nulls = {column: nullable for column, _, nullable in definition.columns}
+            key = definition.primary_key
+        rows = [
+            (
+                column,
+                kind,
+                "yes" if nulls.get(column, True) else "no",
+                "primary" if column in key else "",
+            )
+            for column, kind in zip(shape.columns, shape.types, strict=True)
+        ]
+        return self._listing(head, rows)
+
+    def explain_view(self, name: str) -> Any:
+        """Answer EXPLAIN MATERIALIZED VIEW; the name is a view's."""
+        lines = explain_view(self._catalog.programs[name], self._catalog.relations)
+        return self._plan([*lines[:3], *self._standing(name), *lines[3:]])
+
+    def _standing(self, name: str) -> list[str]:
+        """Say when a view steps and with whom."""
+        holding = self._engine.holding
+        group = next(each for each in holding.groups() if name in each.members)
+        own = self._catalog.definitions[name]
+        counts = holding.schedules()[name].text
+        given = own.schedule if isinstance(own, ViewDefinition) else counts
+        state, why = states_of(self._engine)[name]
+        together = "none" if group.number is None else f"{group.told()}, epoch {group.group.epoch}"
+        return [
+            f"schedule: {given}" + (f" ({counts})" if counts != given else ""),
+            f"group: {together}",
+            f"state: {state}, at epoch {holding.cursor(name)}" + (f" ({why})" if why else ""),
+        ]
+
+    def explain_new(self, definition: ViewDefinition) -> Any:
+        """Answer EXPLAIN CREATE MATERIALIZED VIEW."""
+        try:
+            return self._plan(explain_view(self._catalog.compile(definition), StoragePlan()))
+        finally:
+            # A view of that name, which this one may replace, keeps its columns.
+            self._catalog.declare([name for name in self._catalog.programs
+                                   if name.lower() == definition.name.lower()])  # fmt: skip
+
+    def explain_query(self, query: s.Query) -> Any:
+        """Answer EXPLAIN SELECT: the epoch, what is read and how that is stored, Spark's plan."""
+        answer = self._reader.query(query.text, query.as_of_epoch, query.pasts)
+        lines = [f"epoch: {answer.epoch}", "reads:"]
+        for shape in answer.shapes.values():
+            lines.append(f"  {shape.name}: {self._stored(shape.name)}")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            answer.frame.explain()
+        return self._plan([*lines, "plan:", *_indented(printed.getvalue())])
+
+    def _stored(self, name: str) -> str:
+        relation = self._catalog.relations.by_name.get(name)
+        if relation is None:
+            return "what the system knows of itself"
+        trace = self._engine.visible.manifest.traces.get(name)
+        held = f", {trace.rows} rows in {len(trace.segments)} segments" if trace else ""
+        how = (
+            "stored"
+            if isinstance(relation, BaseTable)
+            else storage_of(relation, self._catalog.relations)
+        )
+        return f"{how}{held}"
+
+    def explain_dag(self) -> Any:
+        """Answer EXPLAIN DAG."""
+        catalog = self._catalog
+        found = [each.told() for each in groups_of(catalog) if each.number is not None]
+        sinks = [(each.name, each.relation) for each in self._engine.publisher.sinks()]
+        lines = explain_dag(catalog.dag, catalog.programs, found, sinks)
+        return self._plan(lines + self._prefixes())
+
+    def _prefixes(self) -> list[str]:
+        """Say what is kept of sources that do not keep all, and what that has saved so far."""
+        found = []
+        ingest = self._engine.ingest
+        for name, definition in self._engine.tables().items():
+            prefix = ingest.prefix(definition)
+            if prefix is None:
+                continue
+            stage = ingest.stages.get(name, PrefixStage()).counters
+            test = "" if prefix.test is None or prefix is UNREAD else f" where {prefix.test}"
+            kept = "nothing, for no view reads it"
+            if prefix is not UNREAD:
+                kept = f"{', '.join(prefix.columns) or 'no column'}{test}"
+            if prefix.key:
+                kept = f"the last row of each {', '.join(prefix.key)} of a poll"
+            found.append(
+                f"Prefix of {name}: keeps {kept} (columns pruned: {len(prefix.pruned)}, rows in:"
+                f" {stage.rows_in}, rows surviving: {stage.rows_kept})"
+            )
+        return found
+
+    def _plan(self, lines: list[str]) -> Any:
+        return self._listing(["plan"], [(line,) for line in lines])
+
+
+def find_sink(engine: Engine, name: str) -> str | None:
+    """Return a sink's name as it was defined, if there is one."""
+    known = (each.name for each in engine.publisher.sinks())
+    return next((each for each in known if each.lower() == name.lower()), None)
+
+
+def _statement_of(name: str, definition: Any) -> str:
+    """Write a statement for what was defined in Python."""
+    if isinstance(definition, ViewDefinition):
+        chosen = {key: getattr(definition, key) for key in OPTIONS}
+        other = [
+            f"{key} = '{value}'" for key, value in chosen.items() if value != OPTIONS[key].default
+        ]
+        options = f" WITH ({', '.join(other)})" if other else ""
+        return f"CREATE MATERIALIZED VIEW `{name}`{options} AS {definition.query}"
+    if isinstance(definition, TableDefinition):
+        listed = ", ".join(
+            f"`{column}` {kind}{'' if nullable else ' NOT NULL'}"
+            for column, kind, nullable in definition.columns
+        )
+        return f"CREATE {'SOURCE' if definition.is_source else 'TABLE'} `{name}` ({listed})"
+    return f"-- {name}: a Python operator over {', '.join(definition.reads)}"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines() if line.strip()]

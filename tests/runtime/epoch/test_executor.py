@@ -1,0 +1,236 @@
+"""Epochs in flight: order, alignment, sharing, pushing back, failing; no Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from laminar import BarrierAligner, CheckpointBarrier, DagBuilder, OperatorError, StreamingDag
+from laminar.dag import DagNode
+from laminar.model.ids import EdgeId, NodeId
+from laminar.runtime.epoch.executor import DagExecutor
+from laminar.runtime.epoch.flight import DeltaNotice
+
+
+def diamond() -> StreamingDag:
+    return (
+        DagBuilder()
+        .source("s")
+        .operator("a", "SELECT 1")
+        .operator("b", "SELECT 1")
+        .operator("c", "SELECT 1")
+        .operator("d", "SELECT 1")
+        .connect("s", "a")
+        .connect("a", "b")
+        .connect("a", "c")
+        .connect("b", "d")
+        .connect("c", "d")
+        .build()
+    )
+
+
+@dataclass
+class Recorder:
+    """Writes down what happens; a gate lets a test say when a node goes on."""
+
+    epoch: int
+    log: list[tuple[int, str]]
+    gates: dict[str, threading.Event] = field(default_factory=dict)
+    fails: frozenset[str] = frozenset()
+    quiet: frozenset[str] = frozenset()
+    released: list[tuple[int, str]] = field(default_factory=list)
+    started: dict[str, threading.Event] = field(default_factory=dict)
+    prepared: list[list[str]] = field(default_factory=list)
+
+    def prepare(self, nodes: list[DagNode]) -> None:
+        self.prepared.append([node.name for node in nodes])
+
+    def run(self, node: DagNode, _inputs: list[DeltaNotice]) -> DeltaNotice | None:
+        if node.name in self.started:
+            self.started[node.name].set()
+        if node.name in self.gates:
+            assert self.gates[node.name].wait(10)
+        if node.name in self.fails:
+            raise ValueError(f"{node.name} cannot")
+        self.log.append((self.epoch, node.name))
+        return None if node.name in self.quiet else DeltaNotice(node.name, 1)
+
+    def share(self, node: DagNode, delta: DeltaNotice) -> DeltaNotice:
+        return DeltaNotice(
+            delta.relation, delta.rows, lambda: self.released.append((self.epoch, node.name))
+        )
+
+    def finished(self, node: DagNode) -> None:
+        self.log.append((self.epoch, f"{node.name}."))
+
+
+@pytest.fixture
+def build() -> Iterator[Callable[..., DagExecutor]]:
+    made: list[DagExecutor] = []
+
+    def make(dag: StreamingDag | None = None, **options: object) -> DagExecutor:
+        made.append(DagExecutor(dag or diamond(), **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+CHANGED = {"s": DeltaNotice("s", 1)}
+
+
+def test_a_node_sees_epochs_in_order_and_after_its_inputs(
+    build: Callable[..., DagExecutor],
+) -> None:
+    executor = build()
+    log: list[tuple[int, str]] = []
+    tasks = [Recorder(epoch, log) for epoch in range(1, 21)]
+    flights = [executor.launch(task, CHANGED) for task in tasks]
+    for flight in flights:
+        flight.wait()
+    for name in "abcd":
+        assert [epoch for epoch, what in log if what == name] == list(range(1, 21))
+    for epoch in range(1, 21):
+        done = {what: at for at, (e, what) in enumerate(log) if e == epoch}
+        assert done["a."] < done["b"]
+        assert done["a."] < done["c"]
+        assert max(done["b."], done["c."]) < done["d"]
+    assert executor.in_flight == 0
+    assert executor.aligner.alignments == 20
+    assert [task.released for task in tasks] == [[(e, "a")] for e in range(1, 21)]
+    assert all(task.prepared == [["a"], ["b", "c"], ["d"]] for task in tasks)
+
+
+def test_an_epoch_overtakes_nobody_at_a_slow_node_but_goes_on_elsewhere(
+    build: Callable[..., DagExecutor],
+) -> None:
+    dag = (
+        DagBuilder()
+        .source("s")
+        .source("other")
+        .operator("b", "SELECT 1")
+        .operator("c", "SELECT 1")
+        .operator("d", "SELECT 1")
+        .connect("s", "b")
+        .connect("other", "c")
+        .connect("b", "d")
+        .connect("c", "d")
+        .build()
+    )
+    changed = {"s": DeltaNotice("s", 1), "other": DeltaNotice("other", 1)}
+    executor = build(dag)
+    log: list[tuple[int, str]] = []
+    gate, reached = threading.Event(), threading.Event()
+    first = executor.launch(Recorder(1, log, gates={"b": gate}), changed)
+    second = executor.launch(Recorder(2, log, started={"c": reached}), changed)
+    assert reached.wait(10)  # c of epoch 2 runs while b of epoch 1 does
+    assert (2, "b") not in log
+    assert (1, "d") not in log
+    assert executor.in_flight == 2
+    gate.set()
+    first.wait()
+    second.wait()
+    assert log.index((1, "d")) < log.index((2, "d"))
+
+
+def test_a_full_buffer_holds_back_the_node_that_fills_it(
+    build: Callable[..., DagExecutor],
+) -> None:
+    executor = build(capacity=1)
+    log: list[tuple[int, str]] = []
+    gate = threading.Event()
+    flights = [executor.launch(Recorder(1, log, gates={"c": gate}), CHANGED)]
+    ran = [threading.Event() for _ in range(2)]
+    flights += [
+        executor.launch(Recorder(2 + at, log, started={"a": ran[at]}), CHANGED) for at in range(2)
+    ]
+    assert ran[0].wait(10)
+    # c still has to read epoch 1: a's output of epoch 2 has no place, so epoch 3 cannot reach a.
+    assert not ran[1].wait(0.05)
+    gate.set()
+    for flight in flights:
+        flight.wait()
+    assert executor.metrics.backpressure_waits >= 1
+    assert [each for each in log if each[1] == "d"] == [(1, "d"), (2, "d"), (3, "d")]
+
+
+def test_a_failure_is_named_and_calls_off_what_came_behind(
+    build: Callable[..., DagExecutor],
+) -> None:
+    executor = build()
+    log: list[tuple[int, str]] = []
+    gate = threading.Event()
+    first = executor.launch(Recorder(1, log, gates={"b": gate}, fails=frozenset("b")), CHANGED)
+    second = executor.launch(Recorder(2, log), CHANGED)
+    gate.set()
+    with pytest.raises(OperatorError, match="b cannot"):
+        first.wait()
+    second.wait()
+    assert second.is_called_off
+    assert (1, "c") in log, "what does not depend on the failed node runs"
+    assert (1, "d") not in log
+    assert (2, "d") not in log
+    assert executor.in_flight == 0
+    third = Recorder(3, log)
+    executor.launch(third, CHANGED).wait()
+    assert (3, "d") in log
+    assert third.released == [(3, "a")], "no slot of the failed epochs is left behind"
+
+
+def test_what_nothing_concerns_is_passed_by(build: Callable[..., DagExecutor]) -> None:
+    executor = build()
+    log: list[tuple[int, str]] = []
+    executor.launch(Recorder(1, log, quiet=frozenset("a")), CHANGED).wait()
+    assert [what for _, what in log if not what.endswith(".")] == ["a"]
+    assert {what for _, what in log if what.endswith(".")} == {"s.", "a.", "b.", "c.", "d."}
+    executor.launch(Recorder(2, log), {}, {"c"}).wait()
+    assert [what for e, what in log if e == 2 and not what.endswith(".")] == ["c", "d"]
+
+
+def test_a_barrier_reaches_every_node_once(build: Callable[..., DagExecutor]) -> None:
+    dag = diamond()
+    seen: list[tuple[int, str]] = []
+    executor = build(
+        dag,
+        on_snapshot=lambda barrier, node: seen.append(
+            (barrier.checkpoint_id, dag.nodes[node].name)
+        ),
+    )
+    log: list[tuple[int, str]] = []
+    executor.launch(Recorder(1, log), CHANGED).wait()
+    executor.launch(Recorder(2, log), CHANGED, (), CheckpointBarrier(7, 0)).wait()
+    assert [number for number, _ in seen] == [7] * 5
+    assert next(name for _, name in seen) == "s"
+    assert [name for _, name in seen][-1] == "d"
+
+
+def test_the_aligner_waits_for_every_edge() -> None:
+    node, left, right = NodeId(3), EdgeId(1), EdgeId(2)
+    aligner = BarrierAligner({node: 2})
+    assert not aligner.receive_barrier(node, left, 1)
+    assert not aligner.receive_barrier(node, left, 2), "the next barrier is another matter"
+    assert aligner.receive_barrier(node, right, 1)
+    aligner.complete_checkpoint(node, 1)
+    assert aligner.receive_barrier(node, right, 2)
+    assert aligner.receive_barrier(NodeId(9), left, 1), "one input needs no waiting"
+
+
+def test_an_operator_that_cannot_be_snapshot_fails_its_epoch(
+    build: Callable[..., DagExecutor],
+) -> None:
+    dag = diamond()
+
+    def refuse(_barrier: CheckpointBarrier, node: NodeId) -> None:
+        if dag.nodes[node].name == "b":
+            raise ValueError("no state to give")
+
+    executor = build(dag, on_snapshot=refuse)
+    flight = executor.launch(Recorder(1, []), CHANGED, frozenset(), CheckpointBarrier(1, 0))
+    with pytest.raises(OperatorError, match="no state to give"):
+        flight.wait()
+    later = executor.launch(Recorder(2, []), CHANGED)
+    later.wait()
