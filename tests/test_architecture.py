@@ -16,7 +16,7 @@ ROOT = Path(laminar.__file__).parent
 RANK = {
     "preflight": 0,
     "errors": 0,
-    "tables": 0,
+    "text_table": 0,
     "model": 1,
     "dag": 2,
     "mv": 2,
