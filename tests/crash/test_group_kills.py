@@ -162,7 +162,7 @@ def one_round(world: World, gateway: dict[str, str], number: int, step: Step) ->
     kind, point, time = step
     with world.opened() as db:
         prepare(world, db, kind, number)
-        before, last = db.engine.holding.cursor("d"), db.engine.manifest.epoch
+        before, last = db.engine.scheduler.cursor("d"), db.engine.manifest.epoch
         committed = commits(db)
     die(world, gateway, point, time)
     with world.opened(read_only=True) as db:  # as it was left: nothing is repaired yet

@@ -224,10 +224,10 @@ def test_no_read_is_ever_mixed(
             with reading(beside, outside):
                 for _ in range(EPOCHS // 2):
                     _epoch(db, world, faults, clock)
-            stood = dict(db.engine.holding.since)
+            stood = dict(db.engine.scheduler.since)
         monkeypatch.setattr(engine, "DagExecutor", partial(DagExecutor, workers=1))
         with opened() as db:
-            assert dict(db.engine.holding.since) == stood
+            assert dict(db.engine.scheduler.since) == stood
             beside.db = db
             with reading(beside, outside):
                 for _ in range(EPOCHS - EPOCHS // 2):
@@ -235,7 +235,7 @@ def test_no_read_is_ever_mixed(
                 _repair(db, world, faults, clock)
             for each in (beside, outside):
                 each.ask()
-            assert db.engine.holding.since == {}
+            assert db.engine.scheduler.since == {}
     assert beside.problems + outside.problems == []
     assert beside.reads > 3
     assert outside.reads > 0
@@ -258,7 +258,7 @@ def _disturb(db: laminar.Database, world: World, faults: Faults) -> None:
     view, table = rng.choice(list(world.reads)), rng.choice(list(world.tables))
     if rng.random() < 0.3:
         db.execute(f"PAUSE MATERIALIZED VIEW {view}")
-    paused: Any = sorted(db.engine.holding.paused)
+    paused: Any = sorted(db.engine.scheduler.paused)
     if paused and rng.random() < 0.4:
         world.note(db.engine.manifest.epoch + 1)
         try:

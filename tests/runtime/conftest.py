@@ -21,5 +21,5 @@ def store(spark: SparkSession, tmp_path: Path) -> SegmentStore:
 
 
 @pytest.fixture
-def ports(store: SegmentStore) -> StatementCache:
+def statement_cache(store: SegmentStore) -> StatementCache:
     return StatementCache(store._spark, store)

@@ -286,8 +286,8 @@ def test_time_survives_and_never_goes_back(
         assert db.metrics().late_rows == {"ev": 1, "v": 2}
         listed = db.sql("SELECT relation, reason, epoch FROM laminar_system.late_rows").rows()
         assert listed == [("v", "late", 3), ("v", "late", 3)]
-        standing = db.sql("SELECT name, watermark FROM laminar_system.watermarks").rows()
-        assert sorted(standing) == [("ev", at(20)), ("v", at(20))]
+        progress = db.sql("SELECT name, watermark FROM laminar_system.watermarks").rows()
+        assert sorted(progress) == [("ev", at(20)), ("v", at(20))]
         # Deleting takes back what is open; what is final stays.
         db.delete("ev", [("a", 1, at(1)), ("a", 7, at(25))])
         db.end_of_stream("ev")

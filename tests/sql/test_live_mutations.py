@@ -67,7 +67,7 @@ def all_of(db: laminar.Database) -> dict[str, Any]:
         "dag": [node.name for node in catalog.dag.nodes.values()],
         "sources": sorted(db.engine.sources),
         "version": (manifest.epoch, manifest.revision),
-        "paused": db.engine.holding.paused,
+        "paused": db.engine.scheduler.paused,
         "pending": {name: len(db.engine.pending.after(name, 0)) for name in ("orders", "regions")},
     }
 

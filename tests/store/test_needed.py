@@ -67,7 +67,8 @@ class World:
             for name, taken in self.taken.items()
         ]
         asked: Any = SimpleNamespace(
-            _engine=SimpleNamespace(holding=SimpleNamespace(since=self.held)), needs=[lambda: needs]
+            _engine=SimpleNamespace(scheduler=SimpleNamespace(since=self.held)),
+            needs=[lambda: needs],
         )
         own = set() if self.saving is None else {self.saving.epoch}
         return DagChangelogPropagator.pinned(asked, epoch) | own

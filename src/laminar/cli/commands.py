@@ -72,7 +72,7 @@ def _kind(runner: Runner, name: str) -> tuple[str, str]:
     if isinstance(definition, TableDefinition):
         return "source" if definition.is_source else "table", definition.connector or ""
     strategy = runner.db.engine.catalog.programs[name].strategy.value
-    paused = ", paused" if name in runner.db.engine.holding.paused else ""
+    paused = ", paused" if name in runner.db.engine.scheduler.paused else ""
     kind = "operator" if isinstance(definition, OperatorDefinition) else "materialized view"
     return kind, f"{strategy}{paused}"
 

@@ -106,3 +106,17 @@ def bag(sql: str, names: tuple[str, ...], *, positive: bool, units: bool = False
         f"SELECT {columns(names)} FROM ({rows}) "
         f"LATERAL VIEW EXPLODE(ARRAY_REPEAT(0, CAST({WEIGHT} AS INT))) copies AS __copy"
     )
+
+
+def signed_rows(binding: str, names: tuple[str, ...], state: State, sign: int) -> str:
+    """Return the inserted (or the retracted) rows of a delta as plain rows."""
+    test = f"{WEIGHT} > 0" if sign > 0 else f"{WEIGHT} < 0"
+    rows = f"SELECT * FROM {binding}"
+    if not state.insert_only:
+        listed = columns(names)
+        rows = (
+            f"SELECT {listed}, {sign} * {WEIGHT} AS {WEIGHT} FROM ("
+            f"SELECT {listed}, SUM({WEIGHT}) AS {WEIGHT} FROM {binding} GROUP BY {listed}"
+            f") WHERE {test}"
+        )
+    return bag(rows, names, positive=True)

@@ -161,8 +161,8 @@ class Oracle:
 
     def _stored(self, names: list[str]) -> dict[str, list[Row]]:
         """Read relations of the database as its own queries do, in a session for tiny reads."""
-        _, faces = faces_at(self.db.engine, self._reading, self._store)
-        return self._collect({name: faces.content(name) for name in names})
+        _, bindings = faces_at(self.db.engine, self._reading, self._store)
+        return self._collect({name: bindings.content(name) for name in names})
 
     def _collect(self, frames: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
         """Run several queries as one: each has a column of its own in a union of all."""

@@ -48,14 +48,14 @@ def engine() -> Any:
     source = TableDefinition("s", (("x", "int", True),), True, "mine", options, SOURCE)
     definitions = {"s": source, "v": ViewDefinition("v", "SELECT 1", sql=VIEW)}
     catalog = SimpleNamespace(definitions=definitions, resolve=lambda name: name)
-    visible = SimpleNamespace(catalog=catalog, manifest=SimpleNamespace(offsets={}))
+    snapshot = SimpleNamespace(catalog=catalog, manifest=SimpleNamespace(offsets={}))
     sink = SimpleNamespace(name="k", sql=SINK)
-    return SimpleNamespace(visible=visible, publisher=SimpleNamespace(sinks=lambda: [sink]))
+    return SimpleNamespace(snapshot=snapshot, publisher=SimpleNamespace(sinks=lambda: [sink]))
 
 
 def test_a_database_tells_its_definitions_without_them() -> None:
     one = engine()
-    (row,) = TABLES["sources"].rows(one, one.visible)
+    (row,) = TABLES["sources"].rows(one, one.snapshot)
     assert row[-1] == SOURCE.replace("hush", "***")
     showing = Showing(one, SimpleNamespace(), lambda _, rows: rows[0][0])  # type: ignore[arg-type]
 
@@ -65,7 +65,7 @@ def test_a_database_tells_its_definitions_without_them() -> None:
     assert shown("s") == SOURCE.replace("hush", "***")
     assert shown("k") == SINK.replace("hush", "***")
     assert shown("v") == VIEW
-    assert one.visible.catalog.definitions["s"].sql == SOURCE
+    assert one.snapshot.catalog.definitions["s"].sql == SOURCE
 
 
 def test_errors_point_into_a_text_without_them() -> None:

@@ -49,9 +49,9 @@ def test_siblings_are_served_by_one_statement(
     monkeypatch.setattr(SharedScan, "_compute", counted)
     with laminar.connect(spark=spark) as db:
         db.execute(DEFINITIONS)
-        for turn in range(4):
-            db.insert("trades", trades(turn * 60))
-            if turn == 3:
+        for epoch_time in range(4):
+            db.insert("trades", trades(epoch_time * 60))
+            if epoch_time == 3:
                 db.delete("trades", trades(0)[:20])
             db.step()
             for view, query in {
@@ -61,7 +61,7 @@ def test_siblings_are_served_by_one_statement(
                 "GROUP BY symbol",
             }.items():
                 found = sorted(db.sql(f"SELECT * FROM {view}").rows())
-                assert found == sorted(db.sql(query).rows()), (view, turn)
+                assert found == sorted(db.sql(query).rows()), (view, epoch_time)
     # The first epoch knows no sizes yet; the last one has a retraction that MAX cannot undo.
     assert computed == [("fine#1", "coarse#1")] * 2
 
@@ -69,8 +69,8 @@ def test_siblings_are_served_by_one_statement(
 def test_groups_as_many_as_rows_are_not_worth_it(spark: SparkSession) -> None:
     with laminar.connect(spark=spark) as db:
         db.execute(DEFINITIONS)
-        for turn in range(3):
-            db.insert("trades", trades(turn)[:12])
+        for epoch_time in range(3):
+            db.insert("trades", trades(epoch_time)[:12])
             db.step()
         assert sorted(db.sql("SELECT symbol, n FROM coarse").rows()) == sorted(
             db.sql("SELECT symbol, COUNT(*) FROM trades WHERE volume > 0 GROUP BY symbol").rows()

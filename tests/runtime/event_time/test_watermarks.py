@@ -31,8 +31,8 @@ def watching(idle_timeout_ms: int | None = None) -> Watermarks:
 
 def test_a_view_follows_the_slowest_input_that_has_a_watermark() -> None:
     marks = watching()
-    turn = marks.move({"s": {"0": 100}}, 0)
-    assert turn.after == {"s": 95, "v": 95}
+    epoch_time = marks.move({"s": {"0": 100}}, 0)
+    assert epoch_time.after == {"s": 95, "v": 95}
     with marks.kept(1, {}):
         pass
     assert marks.move({"u": {"0": 60}}, 0).after["w"] == 55

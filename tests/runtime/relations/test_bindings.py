@@ -8,7 +8,7 @@ import pytest
 
 import laminar
 from laminar.runtime.relations.bindings import Bindings
-from laminar.runtime.relations.trace_versions import moments_of
+from laminar.runtime.relations.trace_versions import versions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,12 +23,18 @@ def test_two_readers_may_want_different_segments_of_one_trace(spark: SparkSessio
             db.insert("t", [(number,)])
             db.step()
         engine = db.engine
-        room, relations = engine.rooms.first, engine.catalog.relations
-        moments = moments_of(relations, engine.manifest.traces)
-        first, second = moments["t"].before
-        faces = Bindings(room.session, room.store, relations, moments, ports=room.ports)
-        one = faces.bind_segments("t", (first,), "one")
-        other = faces.bind_segments("t", (second,), "other")
-        for way in (faces.run, faces.compute):
+        workspace, relations = engine.workspaces.first, engine.catalog.relations
+        versions = versions_of(relations, engine.manifest.traces)
+        first, second = versions["t"].before
+        bindings = Bindings(
+            workspace.session,
+            workspace.store,
+            relations,
+            versions,
+            statement_cache=workspace.statement_cache,
+        )
+        one = bindings.bind_segments("t", (first,), "one")
+        other = bindings.bind_segments("t", (second,), "other")
+        for way in (bindings.run, bindings.compute):
             assert [row.a for row in way(f"SELECT a FROM {one}", ()).collect()] == [1]
             assert [row.a for row in way(f"SELECT a FROM {other}", ()).collect()] == [2]

@@ -76,13 +76,13 @@ PLANNED_AGAIN = {
 
 @pytest.mark.parametrize("case", [*KEPT, *PLANNED_AGAIN])
 def test_a_prepared_statement_gives_what_a_new_one_gives(
-    store: SegmentStore, ports: StatementCache, case: str
+    store: SegmentStore, statement_cache: StatementCache, case: str
 ) -> None:
     few, more, others = segment(store, 4), segment(store, 50, 100), segment(store, 9, 7)
     text = KEPT.get(case) or PLANNED_AGAIN[case]
     for shown in ([few], [more, others], [few, more, others], [others]):
-        view = ports.view("r__delta", SCHEMA, shown)
-        found = ports.statement(text.format(r=view)).toArrow()
+        view = statement_cache.view("r__delta", SCHEMA, shown)
+        found = statement_cache.statement(text.format(r=view)).toArrow()
         store.frame(SCHEMA, shown).createOrReplaceTempView("r_anew")
         anew = store._spark.sql(text.format(r="r_anew"))
         if case != "now":
@@ -90,23 +90,23 @@ def test_a_prepared_statement_gives_what_a_new_one_gives(
                 map(str, anew.toArrow().to_pylist())
             )
         assert found.schema == anew.limit(0).toArrow().schema
-    (prepared,) = ports._statements.values()
+    (prepared,) = statement_cache._statements.values()
     assert (prepared.plan is not None) == (case in KEPT)
 
 
 def test_what_is_asked_for_the_time_is_told_the_time(
-    store: SegmentStore, ports: StatementCache
+    store: SegmentStore, statement_cache: StatementCache
 ) -> None:
-    view = ports.view("r__delta", SCHEMA, [segment(store, 1)])
+    view = statement_cache.view("r__delta", SCHEMA, [segment(store, 1)])
     times = [
-        ports.statement(f"SELECT CURRENT_TIMESTAMP() AS at FROM {view}").collect()[0].at
+        statement_cache.statement(f"SELECT CURRENT_TIMESTAMP() AS at FROM {view}").collect()[0].at
         for _ in range(2)
     ]
     assert times[0] < times[1]
 
 
 def test_a_plan_is_made_when_a_statement_comes_again_and_when_a_day_may_have_begun(
-    store: SegmentStore, ports: StatementCache, monkeypatch: pytest.MonkeyPatch
+    store: SegmentStore, statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[float] = []
     clock = 0.0
@@ -118,43 +118,49 @@ def test_a_plan_is_made_when_a_statement_comes_again_and_when_a_day_may_have_beg
 
     monkeypatch.setattr(Planner, "plan", counted)
     monkeypatch.setattr(module, "time", lambda: clock)
-    view = ports.view("r__delta", SCHEMA, [segment(store, 4)])
+    view = statement_cache.view("r__delta", SCHEMA, [segment(store, 4)])
     for moment in (10.0, 20.0, 30.0, 899.0, 900.0, 901.0, 4000.0):
         clock = moment
-        assert ports.statement(f"SELECT k FROM {view}").count() == 4
+        assert statement_cache.statement(f"SELECT k FROM {view}").count() == 4
     assert made == [20.0, 900.0, 4000.0]
 
 
 def test_frames_leave_nothing_on_the_plan_they_are_made_of(
-    store: SegmentStore, ports: StatementCache
+    store: SegmentStore, statement_cache: StatementCache
 ) -> None:
-    view = ports.view("r__delta", SCHEMA, [segment(store, 4)])
+    view = statement_cache.view("r__delta", SCHEMA, [segment(store, 4)])
     for _ in range(5):
-        ports.statement(f"SELECT k FROM {view}").collect()
-    (prepared,) = ports._statements.values()
+        statement_cache.statement(f"SELECT k FROM {view}").collect()
+    (prepared,) = statement_cache._statements.values()
     assert prepared.plan is not None
     dataset = store._spark._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
     assert prepared.plan.getTagValue(dataset.DATASET_ID_TAG()).isEmpty()
 
 
-def test_sizes_choose_the_join_each_time(store: SegmentStore, ports: StatementCache) -> None:
+def test_sizes_choose_the_join_each_time(
+    store: SegmentStore, statement_cache: StatementCache
+) -> None:
     store._spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "5000")
     small, large = segment(store, 3), segment(store, 500)
     text = "SELECT a.k FROM {r} a JOIN {r} b ON a.v = b.v"
     for shown, expected, rows in [(small, True, 3), (large, False, 500)] * 2:
-        frame = ports.statement(text.format(r=ports.view("r__before", SCHEMA, [shown])))
+        frame = statement_cache.statement(
+            text.format(r=statement_cache.view("r__before", SCHEMA, [shown]))
+        )
         assert ("BroadcastHashJoin" in plan(frame)) == expected
         assert frame.count() == rows
 
 
 def test_settings_of_an_epoch_reach_a_plan_that_is_kept(
-    store: SegmentStore, ports: StatementCache
+    store: SegmentStore, statement_cache: StatementCache
 ) -> None:
     text = "SELECT k, COUNT(*) AS n FROM {r} GROUP BY k"
     few, many = segment(store, 10), segment(store, 300_000)
     for shown, generated, shuffled in [(few, False, False), (many, True, True)] * 3:
         suit(store._spark, changed=shown.rows, held=0)
-        frame = ports.statement(text.format(r=ports.view("r__delta", SCHEMA, [shown])))
+        frame = statement_cache.statement(
+            text.format(r=statement_cache.view("r__delta", SCHEMA, [shown]))
+        )
         assert ("*(1)" in plan(frame)) == generated
         assert ("Exchange" in plan(frame)) == shuffled
         assert sum(row.n for row in frame.collect()) == shown.rows
@@ -169,21 +175,21 @@ def test_settings_of_an_epoch_reach_a_plan_that_is_kept(
     ],
 )
 def test_small_faces_are_not_shuffled_and_not_cut_off(
-    store: SegmentStore, ports: StatementCache, text: str
+    store: SegmentStore, statement_cache: StatementCache, text: str
 ) -> None:
     shown = [segment(store, 5), segment(store, 5, 100)]
-    view = ports.view("r__delta", SCHEMA, shown)
-    found = plan(ports.statement(text.format(r=view)))
+    view = statement_cache.view("r__delta", SCHEMA, shown)
+    found = plan(statement_cache.statement(text.format(r=view)))
     assert "Exchange hash" not in found
     assert "Coalesce" not in found
 
 
 def test_what_is_prepared_can_be_written_by_spark(
-    store: SegmentStore, ports: StatementCache
+    store: SegmentStore, statement_cache: StatementCache
 ) -> None:
     for rows in (6, 9, 12):
-        view = ports.view("r__delta", SCHEMA, [segment(store, rows)])
-        frame = ports.statement(f"SELECT k, COUNT(*) AS n FROM {view} GROUP BY k")
+        view = statement_cache.view("r__delta", SCHEMA, [segment(store, rows)])
+        frame = statement_cache.statement(f"SELECT k, COUNT(*) AS n FROM {view} GROUP BY k")
         written = store.write_frame("counts", 1, frame)
         assert written is not None
         counts = store.frame("k INT, n BIGINT, __weight BIGINT", [written]).collect()

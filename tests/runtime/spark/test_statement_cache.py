@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 import laminar
-from laminar.delta.program import Shape
 from laminar.errors import SegmentMissing
 from laminar.model.trace import Segment
-from laminar.runtime.catalog.storage_plan import BaseTable, StoragePlan
 from laminar.runtime.spark import statement_cache as module
 from laminar.runtime.spark.statement_cache import PORTS, StatementCache
 from laminar.store import SegmentStore
@@ -37,10 +35,10 @@ def values(frame: DataFrame) -> list[int]:
     return sorted(row.a for row in frame.collect())
 
 
-def analysed(ports: StatementCache, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def analysed(statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that grows by every statement that Spark is asked to analyse."""
     texts: list[str] = []
-    session = ports._session
+    session = statement_cache._session
     ask = session.sql
 
     def counted(text: str) -> DataFrame:
@@ -53,9 +51,9 @@ def analysed(ports: StatementCache, monkeypatch: pytest.MonkeyPatch) -> list[str
 
 
 def test_a_statement_is_analysed_once_and_reads_what_the_port_shows(
-    store: SegmentStore, ports: StatementCache, monkeypatch: pytest.MonkeyPatch
+    store: SegmentStore, statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = analysed(ports, monkeypatch)
+    texts = analysed(statement_cache, monkeypatch)
     first, second = segment(store, 1, 2), segment(store, 3)
     for shown, expected in [
         ([first], [1, 2]),
@@ -63,45 +61,47 @@ def test_a_statement_is_analysed_once_and_reads_what_the_port_shows(
         ([first, second], [1, 2, 3]),
         ([first], [1, 2]),
     ]:
-        view = ports.view("r__delta", SCHEMA, shown)
-        assert values(ports.statement(f"SELECT a FROM {view} WHERE a > 0")) == expected
+        view = statement_cache.view("r__delta", SCHEMA, shown)
+        assert values(statement_cache.statement(f"SELECT a FROM {view} WHERE a > 0")) == expected
     assert len(texts) == 1
 
 
 def test_a_face_without_rows_has_a_view_of_its_own(
-    store: SegmentStore, ports: StatementCache
+    store: SegmentStore, statement_cache: StatementCache
 ) -> None:
-    empty = ports.view("r__before", SCHEMA, ())
-    assert values(ports.statement(f"SELECT a FROM {empty}")) == []
-    full = ports.view("r__before", SCHEMA, [segment(store, 7)])
+    empty = statement_cache.view("r__before", SCHEMA, ())
+    assert values(statement_cache.statement(f"SELECT a FROM {empty}")) == []
+    full = statement_cache.view("r__before", SCHEMA, [segment(store, 7)])
     assert full != empty
-    assert values(ports.statement(f"SELECT a FROM {full}")) == [7]
+    assert values(statement_cache.statement(f"SELECT a FROM {full}")) == [7]
 
 
 def test_small_faces_are_read_by_one_task(
-    store: SegmentStore, ports: StatementCache, monkeypatch: pytest.MonkeyPatch
+    store: SegmentStore, statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = [segment(store, 1, 2), segment(store, 3)]
-    one = ports.statement(f"SELECT a FROM {ports.view('r__delta', SCHEMA, shown)}")
+    one = statement_cache.statement(
+        f"SELECT a FROM {statement_cache.view('r__delta', SCHEMA, shown)}"
+    )
     assert one.rdd.getNumPartitions() == 1
     monkeypatch.setattr(module, "ONE_TASK", 2)
-    many = ports.view("r__delta", SCHEMA, shown)
-    assert values(ports.statement(f"SELECT a FROM {many}")) == [1, 2, 3]
-    assert many != ports.view("r__delta", SCHEMA, shown[:1])
+    many = statement_cache.view("r__delta", SCHEMA, shown)
+    assert values(statement_cache.statement(f"SELECT a FROM {many}")) == [1, 2, 3]
+    assert many != statement_cache.view("r__delta", SCHEMA, shown[:1])
 
 
 @pytest.mark.parametrize("when", ["before it is shown", "after"])
 def test_a_file_that_is_gone_is_an_error_and_never_left_out(
-    store: SegmentStore, ports: StatementCache, when: str
+    store: SegmentStore, statement_cache: StatementCache, when: str
 ) -> None:
     first, second = segment(store, 1), segment(store, 2)
     if when == "after":
-        ports.view("r__before", SCHEMA, [first, second])
+        statement_cache.view("r__before", SCHEMA, [first, second])
     (store.root / second.files[0]).unlink()
     with pytest.raises(SegmentMissing, match=Path(second.files[0]).name):
-        ports.view("r__before", SCHEMA, [first, second])
-    view = ports.view("r__before", SCHEMA, [first])
-    assert values(ports.statement(f"SELECT a FROM {view}")) == [1]
+        statement_cache.view("r__before", SCHEMA, [first, second])
+    view = statement_cache.view("r__before", SCHEMA, [first])
+    assert values(statement_cache.statement(f"SELECT a FROM {view}")) == [1]
 
 
 class FailsOnce:
@@ -122,39 +122,41 @@ class FailsOnce:
 
 
 def test_a_port_that_could_not_be_pointed_is_pointed_again(
-    store: SegmentStore, ports: StatementCache
+    store: SegmentStore, statement_cache: StatementCache
 ) -> None:
     first, second = segment(store, 1), segment(store, 2)
-    view = ports.view("r__before", SCHEMA, [first])
-    (port,) = ports._ports.values()
+    view = statement_cache.view("r__before", SCHEMA, [first])
+    (port,) = statement_cache._ports.values()
     port.plan = FailsOnce(port.plan)
     with pytest.raises(OSError, match="too many"):
-        ports.view("r__before", SCHEMA, [first, second])
-    ports.view("r__before", SCHEMA, [first, second])
-    assert values(ports.statement(f"SELECT a FROM {view}")) == [1, 2]
+        statement_cache.view("r__before", SCHEMA, [first, second])
+    statement_cache.view("r__before", SCHEMA, [first, second])
+    assert values(statement_cache.statement(f"SELECT a FROM {view}")) == [1, 2]
 
 
-def test_a_link_that_is_lost_is_made_again(store: SegmentStore, ports: StatementCache) -> None:
+def test_a_link_that_is_lost_is_made_again(
+    store: SegmentStore, statement_cache: StatementCache
+) -> None:
     shown = [segment(store, 1), segment(store, 2)]
-    view = ports.view("r__before", SCHEMA, shown)
-    (port,) = ports._ports.values()
+    view = statement_cache.view("r__before", SCHEMA, shown)
+    (port,) = statement_cache._ports.values()
     next(port.folder.iterdir()).unlink()
-    ports.view("r__before", SCHEMA, [*shown, segment(store, 3)])
-    assert values(ports.statement(f"SELECT a FROM {view}")) == [1, 2, 3]
+    statement_cache.view("r__before", SCHEMA, [*shown, segment(store, 3)])
+    assert values(statement_cache.statement(f"SELECT a FROM {view}")) == [1, 2, 3]
 
 
 def test_what_spark_does_not_list_is_an_error(
-    store: SegmentStore, ports: StatementCache, monkeypatch: pytest.MonkeyPatch
+    store: SegmentStore, statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ports.view("r__before", SCHEMA, [segment(store, 1)])
-    (port,) = ports._ports.values()
+    statement_cache.view("r__before", SCHEMA, [segment(store, 1)])
+    (port,) = statement_cache._ports.values()
     monkeypatch.setattr(Path, "symlink_to", lambda *_: None)
     with pytest.raises(SegmentMissing, match=port.folder.name):
-        ports.view("r__before", SCHEMA, [segment(store, 2)])
+        statement_cache.view("r__before", SCHEMA, [segment(store, 2)])
 
 
 def test_a_port_that_could_not_be_opened_is_opened_later(
-    store: SegmentStore, ports: StatementCache, monkeypatch: pytest.MonkeyPatch
+    store: SegmentStore, statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> NoReturn:
         raise OSError("too many open files")
@@ -163,48 +165,50 @@ def test_a_port_that_could_not_be_opened_is_opened_later(
     with monkeypatch.context() as patch:
         patch.setattr(store, "folder_frame", fail)
         with pytest.raises(OSError, match="too many"):
-            ports.view("r__before", SCHEMA, shown)
-    view = ports.view("r__before", SCHEMA, shown)
-    assert values(ports.statement(f"SELECT a FROM {view}")) == [1]
+            statement_cache.view("r__before", SCHEMA, shown)
+    view = statement_cache.view("r__before", SCHEMA, shown)
+    assert values(statement_cache.statement(f"SELECT a FROM {view}")) == [1]
 
 
 def test_a_caller_may_read_parquet_in_another_way(spark: SparkSession) -> None:
     own = spark.newSession()
     own.conf.set("spark.sql.sources.useV1SourceList", "csv")
     with laminar.connect(spark=own) as db:
-        session = db.engine.rooms.first.session
+        session = db.engine.workspaces.first.session
         assert "parquet" in str(session.conf.get("spark.sql.sources.useV1SourceList"))
 
 
-def test_other_columns_are_another_port(store: SegmentStore, ports: StatementCache) -> None:
+def test_other_columns_are_another_port(
+    store: SegmentStore, statement_cache: StatementCache
+) -> None:
     shown = [segment(store, 1)]
-    one = ports.view("r__delta", SCHEMA, shown)
-    other = ports.view("r__delta", "a BIGINT, __weight BIGINT", shown)
+    one = statement_cache.view("r__delta", SCHEMA, shown)
+    other = statement_cache.view("r__delta", "a BIGINT, __weight BIGINT", shown)
     assert one != other
 
 
 def test_new_definitions_begin_with_nothing(
-    store: SegmentStore, ports: StatementCache, monkeypatch: pytest.MonkeyPatch
+    store: SegmentStore, statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = analysed(ports, monkeypatch)
-    old, new = (StoragePlan({"r": BaseTable(Shape("r", ("a",), ("INT",)))}) for _ in range(2))
+    texts = analysed(statement_cache, monkeypatch)
+    old, new = object(), object()
     for graph in (old, old, new):
-        ports.serve(graph)
-        view = ports.view("r__delta", SCHEMA, [segment(store, 1)])
-        assert values(ports.statement(f"SELECT a FROM {view}")) == [1]
+        statement_cache.serve(graph, 1)
+        view = statement_cache.view("r__delta", SCHEMA, [segment(store, 1)])
+        assert values(statement_cache.statement(f"SELECT a FROM {view}")) == [1]
     assert len(texts) == 2
-    assert len(list(ports._folder.iterdir())) == 1
+    assert len(list(statement_cache._folder.iterdir())) == 1
 
 
 def test_the_statements_asked_for_last_are_remembered(
-    ports: StatementCache, monkeypatch: pytest.MonkeyPatch
+    statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ports._most = 2
-    texts = analysed(ports, monkeypatch)
+    statement_cache._most = 2
+    texts = analysed(statement_cache, monkeypatch)
     for number in (1, 2, 1, 3, 1):
-        ports.statement(f"SELECT {number} AS a")
+        statement_cache.statement(f"SELECT {number} AS a")
     assert len(texts) == 3
-    ports.statement("SELECT 2 AS a")
+    statement_cache.statement("SELECT 2 AS a")
     assert len(texts) == 4
 
 
@@ -238,7 +242,7 @@ def test_an_epoch_analyses_nothing_that_the_last_one_has(
                 SELECT t.k, t.v, s.s FROM t JOIN sums s ON t.k = s.k;
             """
         )
-        texts = analysed(db.engine.rooms.first.ports, monkeypatch)
+        texts = analysed(db.engine.workspaces.first.statement_cache, monkeypatch)
         grown = []
         for number in range(6):
             db.insert("t", [(each % 3, each) for each in range(number, number + 5)])

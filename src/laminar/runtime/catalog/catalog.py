@@ -19,9 +19,9 @@ from laminar.runtime.catalog.definitions import (
     OperatorDefinition,
     TableDefinition,
     ViewDefinition,
+    timing_of,
 )
 from laminar.runtime.catalog.storage_plan import BaseTable, Relation, StoragePlan
-from laminar.runtime.event_time.watermarks import timing_of
 
 if TYPE_CHECKING:
     from laminar.runtime.spark.typer import SparkTyper

@@ -8,6 +8,7 @@ from typing import Any
 
 from laminar.delta.emission import Emission
 from laminar.delta.program import Shape
+from laminar.model.event_time import Chain, Timing
 from laminar.model.schema import Schema
 
 
@@ -116,3 +117,10 @@ def from_json(data: Sequence[Mapping[str, Any]]) -> list[Definition]:
 
 def _frozen(value: Any) -> Any:
     return tuple(_frozen(each) for each in value) if isinstance(value, list) else value
+
+
+def timing_of(definition: TableDefinition) -> Timing:
+    """Return which column of a table carries event time."""
+    if definition.event_time is None:
+        return Timing()
+    return Timing({definition.event_time: (Chain(),)})

@@ -47,7 +47,7 @@ class Tuning:
         engine.catalog.limit_fan_out(number("max_fan_out"))
         engine.timeline.retained = number("retained_epochs")
         engine.compactor.fanout = number("compaction_fanout")
-        engine.rooms.furnish(number("epochs_in_flight"), number("collect_limit_rows"))
+        engine.workspaces.furnish(number("epochs_in_flight"), number("collect_limit_rows"))
         for name in _LIMITS:
             setattr(limits, name, number(name) if name in given else getattr(self._first, name))
         idle = number("idle_timeout_ms") or None

@@ -23,7 +23,7 @@ from laminar.dag.barrier import BarrierType, CheckpointBarrier
 from laminar.errors import SegmentMissing
 from laminar.model.ids import NodeId
 from laminar.model.trace import Manifest
-from laminar.runtime.epoch.python_operators import snapshot
+from laminar.runtime.epoch.python_operators import operator_state
 from laminar.store import LoggedEpoch
 from laminar.store.links import SegmentGone
 
@@ -141,7 +141,7 @@ class Checkpoints:
         with self._guard:
             coordinator = self._current()
             operator = self._engine.operators.get(coordinator.dag.nodes[node].name)
-            state = snapshot(operator)
+            state = operator_state(operator)
             coordinator.on_node_snapshot_complete(barrier.checkpoint_id, node, state)
 
     def withdrawn(self, epoch: int) -> None:

@@ -26,7 +26,7 @@ from laminar.runtime.epoch.executor import DagExecutor
 from laminar.runtime.epoch.full_query import FullQueries
 from laminar.runtime.epoch.materialization import Storing
 from laminar.runtime.epoch.pipelining import EpochPipeline
-from laminar.runtime.epoch.python_operators import snapshots
+from laminar.runtime.epoch.python_operators import operator_states
 from laminar.runtime.epoch.report import EpochReport
 from laminar.runtime.epoch.runner import EpochRunner
 from laminar.runtime.event_time.clocks import EventTime
@@ -66,8 +66,8 @@ class Engine:
         self.poll_seconds = POLL_SECONDS if read_only else None
         self.limits = limits or TimeSettings()
         self.spark = spark
-        self.rooms = Workspaces(root, spark)
-        self.store = self.rooms.first.store
+        self.workspaces = Workspaces(root, spark)
+        self.store = self.workspaces.first.store
         self.full = FullQueries(Workspace.beside(root, spark))
         self.timeline = Timeline(root, read_only=read_only)
         self.lock = threading.RLock()
@@ -87,21 +87,21 @@ class Engine:
         """Each says which past epochs somebody still needs, as an epoch is committed."""
         # What the last epoch left: settings, where views stand, rows that wait.
         self.settings = Settings(self.manifest.state.get("settings"))
-        self.holding = ViewScheduler(self)
+        self.scheduler = ViewScheduler(self)
         self.wal = EpochLog(root, read_only=read_only)
         self.pending = PendingLog(root, numbers(self.manifest))
         self.in_flight = InFlight(root, self.manifest.epoch)
         self.retention = SourcePruning(self)
         # The parts that do the work.
         self.ingest = RangeReader(
-            self.rooms.of, self.pending, self.sources, self.limits, self.retention.prefix
+            self.workspaces.of, self.pending, self.sources, self.limits, self.retention.prefix
         )
         self.inlets = ConnectorDagBridge(self)
         self.checkpoints = Checkpoints(self)
         self.pins.append(self.checkpoints.pinned)
         aside = Workspace.beside(root, spark)
         self.compactor = Compactor(aside.session, aside.store)
-        self.upserts = Upserts(self.rooms.first.session, self.store)
+        self.upserts = Upserts(self.workspaces.first.session, self.store)
         self.epochs = EpochRunner(self)
         self.overlap = EpochPipeline(self)
         self.storing = Storing(self)
@@ -180,13 +180,13 @@ class Engine:
 
     def _has_more(self) -> bool:
         """Whether an epoch without new rows would do something: for views behind, or by time."""
-        if self.holding.has_work(self.limits.clock()):
+        if self.scheduler.has_work(self.limits.clock()):
             return True
-        return self.time.is_due(self.manifest.traces, self.holding.held())
+        return self.time.is_due(self.manifest.traces, self.scheduler.held())
 
     def catch_up(self, views: Iterable[str], taken: Iterable[Range] = ()) -> EpochReport:
         """Run an epoch that moves some views whatever their schedule, with all that they read."""
-        return self.epochs.run(list(taken), None, self.holding.with_inputs(views))
+        return self.epochs.run(list(taken), None, self.scheduler.with_inputs(views))
 
     def refresh(self, view: str) -> EpochReport | None:
         """Bring a view and all it reads to one new cut of the sources, whatever their schedules.
@@ -197,7 +197,7 @@ class Engine:
             self.require_attached()
             self.publisher.catch_up()
             taken = self.inlets.cut(whole=True)
-            if not taken and self.holding.cursor(view) == self.manifest.epoch:
+            if not taken and self.scheduler.cursor(view) == self.manifest.epoch:
                 return None
             return self.catch_up([view], taken)
 
@@ -262,7 +262,7 @@ class Engine:
         """Make an epoch, or a new revision of the current one, durable and visible."""
         if self.read_only:
             raise ReadOnlyDatabase("a commit", str(self.root))
-        watermarks = self.time.watermarks.settle(epoch, self.holding.since)
+        watermarks = self.time.watermarks.settle(epoch, self.scheduler.since)
         self.timeline.pinned = frozenset().union(*(pinned(epoch) for pinned in self.pins))
         self.timeline.commit(
             epoch,
@@ -272,13 +272,13 @@ class Engine:
             state={
                 "fused": sorted(self.catalog.relations.fused),
                 "views": self.catalog.outline(),
-                "operators": snapshots(self.operators),
+                "operators": operator_states(self.operators),
                 "settings": self.settings.given,
                 "sinks": self.publisher.to_json(),
                 # A new revision of an epoch is still the epoch that was run.
                 "report": report or self.manifest.state.get("report"),
                 **self.time.saved(),
-                **self.holding.saved(),
+                **self.scheduler.saved(),
             },
             watermarks=watermarks,
         )
@@ -312,7 +312,7 @@ class Engine:
                     self.commit(self.manifest.epoch, traces, self.manifest.offsets)
                 now, relations = self.manifest, self.catalog.relations
                 useless = self.time.useless()
-                live = self.holding.standing.live()
+                live = self.scheduler.progress.live()
                 if not self.compactor.submit(now.traces, relations, now.epoch, useless, live):
                     return
 
@@ -324,15 +324,15 @@ class Engine:
         return self.timeline.manifest
 
     @property
-    def visible(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """What readers see: definitions and rows that belong together."""
         if self.read_only:
             follow(self)
-        return self._visible
+        return self._snapshot
 
-    def show(self, visible: Snapshot) -> None:
+    def show(self, snapshot: Snapshot) -> None:
         """Let readers see another epoch from now on."""
-        self._visible = visible
+        self._snapshot = snapshot
 
     # Closing
 

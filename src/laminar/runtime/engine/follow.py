@@ -38,7 +38,7 @@ def follow(engine: Engine) -> None:
 def _move(engine: Engine, *, defined_anew: bool) -> None:
     """Take over what another process has committed, and compile what it has defined."""
     engine.settings = Settings(engine.manifest.state.get("settings"))
-    engine.holding = ViewScheduler(engine)
+    engine.scheduler = ViewScheduler(engine)
     engine.pending = PendingLog(engine.root, numbers(engine.manifest))
     if defined_anew:
         define(engine)

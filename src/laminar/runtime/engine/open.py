@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from laminar.connectors import SourceSpec, create_source
 from laminar.delta.program import Program
+from laminar.errors import DuplicateName
 from laminar.mv import MvState
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.definitions import (
@@ -14,8 +15,9 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     from_json,
 )
-from laminar.runtime.catalog.python_objects import OBJECT, applied
+from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
 from laminar.runtime.catalog.source_options import for_connector
+from laminar.runtime.epoch.python_operators import restore
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.spark.session import own_session, partitions
 from laminar.runtime.spark.typer import SparkTyper
@@ -57,3 +59,17 @@ def open_source(engine: Engine, definition: TableDefinition) -> None:
         options = for_connector(definition.options)
         spec = SourceSpec(definition.name, definition.schema, options)
         engine.sources[definition.name] = create_source(str(definition.connector), spec)
+
+
+def attach_operator(engine: Engine, name: str, operator: Any, spread: Spread = ()) -> None:
+    """Give a defined operator view its operator again, with the state it last had."""
+    definition = engine.catalog.definitions[engine.catalog.resolve(name)]
+    if not isinstance(definition, OperatorDefinition):
+        raise DuplicateName(name)
+    with engine.lock:
+        engine.operators[definition.name] = operator
+        engine.catalog.programs[definition.name] = Program(
+            definition.name, (applied(definition, operator, spread),)
+        )
+        restore({definition.name: operator}, engine.manifest.state.get("operators", {}))
+        engine.storing.plan()

@@ -20,10 +20,9 @@ from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFa
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.definitions import OperatorDefinition, to_json
 from laminar.runtime.catalog.python_objects import OBJECT
-from laminar.runtime.engine.open import define
+from laminar.runtime.engine.open import attach_operator, define
 from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.statements.create_drop import attach_operator
 from laminar.store import ManifestStore
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ def _go_on_from(engine: Engine, manifest: Manifest) -> None:
         table = tables.get(name)
         if table is None or table.connector != OBJECT:
             close(engine.sources.pop(name))
-    engine.holding = ViewScheduler(engine)
+    engine.scheduler = ViewScheduler(engine)
     engine.pending.reload(numbers(manifest))
     engine.finish_restore()
     define(engine)

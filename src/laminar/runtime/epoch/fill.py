@@ -13,7 +13,7 @@ from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace
 from laminar.runtime.epoch.maintainer import FullRunner, Maintainer
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.relations.bindings import Bindings
-from laminar.runtime.relations.trace_versions import TraceVersions, moments_of
+from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -34,30 +34,36 @@ class Filler:
         relations: StoragePlan,
         traces: Mapping[str, Trace],
         epoch: int,
-        turn: EpochTime,
+        epoch_time: EpochTime,
     ) -> dict[str, Trace]:
         """Return the traces with those of a view computed, at an epoch that its inputs have.
 
-        Before `turn` there was nothing.
+        Before `epoch_time` there was nothing.
         """
         own = frozenset(each.shape.name for each in program.relations)
-        moments = {
-            name: TraceVersions(moment.schema, (), moment.before)
-            for name, moment in moments_of(relations, traces, epoch).items()
+        versions = {
+            name: TraceVersions(trace_versions.schema, (), trace_versions.before)
+            for name, trace_versions in versions_of(relations, traces, epoch).items()
         }
         # Once per view, so the sure way: no expression sees a row that was taken back.
-        careful = any(moment.has_retractions for moment in moments.values())
-        faces = Bindings(
-            self._session, self._store, relations, moments, first=own, careful=careful, turn=turn
+        careful = any(trace_versions.has_retractions for trace_versions in versions.values())
+        bindings = Bindings(
+            self._session,
+            self._store,
+            relations,
+            versions,
+            first=own,
+            careful=careful,
+            epoch_time=epoch_time,
         )
-        maintainer = Maintainer(faces, self._store, epoch, self._full)
+        maintainer = Maintainer(bindings, self._store, epoch, self._full)
         for relation in program.relations:
             maintainer.maintain(relation)
         made = {
-            trace: Trace(moments[trace].schema, moments[trace].delta)
+            trace: Trace(versions[trace].schema, versions[trace].delta)
             for name in own
             for trace in (name, partial_trace(name))
-            if trace in moments and moments[trace].delta
+            if trace in versions and versions[trace].delta
         }
         return {**traces, **made}
 
@@ -76,9 +82,9 @@ class Filler:
         before: DataFrame | None = None
         schema = ""
         for stop in stops:
-            moments = moments_of(relations, traces, stop)
-            schema = moments[name].schema
-            after = Bindings(self._session, self._store, graph, moments).frame(name, Version.AFTER)
+            versions = versions_of(relations, traces, stop)
+            schema = versions[name].schema
+            after = Bindings(self._session, self._store, graph, versions).frame(name, Version.AFTER)
             delta = after.select(*map(quote, names), WEIGHT)
             if before is not None:
                 delta = delta.unionByName(before.withColumn(WEIGHT, -before[WEIGHT]))

@@ -16,14 +16,20 @@ if TYPE_CHECKING:
 class FullQueries:
     """One room for all of them; names are bound and analysed one query at a time."""
 
-    def __init__(self, room: Workspace) -> None:
-        self._room = room
-        self.session = room.session
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self.session = workspace.session
         self._lock = threading.Lock()
 
-    def run(self, relation: Recomputed, sql: str, faces: Bindings) -> DataFrame:
+    def run(self, relation: Recomputed, sql: str, bindings: Bindings) -> DataFrame:
         """Run a view's own query over what an epoch sees."""
-        twin = Bindings(self.session, self._room.store, faces.relations, faces.moments, faces.first)
+        twin = Bindings(
+            self.session,
+            self._workspace.store,
+            bindings.relations,
+            bindings.versions,
+            bindings.first,
+        )
         with self._lock:
             for name in relation.reads:
                 twin.content(name).createOrReplaceTempView(f"`{name}`")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from laminar.delta.lateness import below, late_rows
 from laminar.delta.program import Late
 from laminar.delta.render import change
 from laminar.model.trace import WEIGHT, Segment, Trace
+from laminar.runtime.event_time.late_batch import LATE_DDL, LATE_ROWS, LATE_SCHEMA, LateBatch
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -21,40 +21,12 @@ if TYPE_CHECKING:
 
     from laminar.runtime.relations.bindings import Bindings
 
-LATE_ROWS = "laminar_system.late_rows"
-"""The trace of kept rows; no relation of the user's can have this name."""
-
-KEPT_SCHEMA = (
-    "epoch BIGINT, relation STRING, reason STRING, event_time TIMESTAMP, `row` STRING, "
-    f"{WEIGHT} BIGINT"
-)
-
-ARROW = pa.schema(
-    [
-        ("epoch", pa.int64()),
-        ("relation", pa.string()),
-        ("reason", pa.string()),
-        ("event_time", pa.timestamp("us", tz="UTC")),
-        ("row", pa.string()),
-        (WEIGHT, pa.int64()),
-    ]
-)
-
-
-@dataclass(frozen=True, slots=True)
-class LateBatch:
-    """What was late for one relation in one epoch."""
-
-    relation: str
-    count: int
-    rows: pa.Table
-
 
 class LateRows:
     """One epoch's late rows."""
 
-    def __init__(self, faces: Bindings, epoch: int) -> None:
-        self._faces = faces
+    def __init__(self, bindings: Bindings, epoch: int) -> None:
+        self._bindings = bindings
         self._epoch = epoch
         self.batches: list[LateBatch] = []
 
@@ -66,7 +38,7 @@ class LateRows:
         pairs = zip(late.columns, late.shape.columns, strict=True)
         items = ", ".join(f"{column} AS {quote(name)}" for column, name in pairs)
         rows = f"SELECT {items}, {WEIGHT} FROM ({sql}) WHERE {WEIGHT} > 0"
-        return self._faces.compute(rows, (*late.reads, *self._sessions(late)))
+        return self._bindings.compute(rows, (*late.reads, *self._sessions(late)))
 
     def count(self, view: str, late: Late, limit: int) -> None:
         """Count what was late for a view, and keep some of it."""
@@ -82,24 +54,24 @@ class LateRows:
             f"TO_JSON(STRUCT({items})) AS `row`, {WEIGHT} FROM ({sql})"
         )
         names = (*late.reads, *self._sessions(late))
-        found = self._faces.compute(f"{listed} LIMIT {limit + 1}", names).toArrow()
+        found = self._bindings.compute(f"{listed} LIMIT {limit + 1}", names).toArrow()
         if found.num_rows == 0:
             return
         count = sum(abs(weight) for weight in found.column(WEIGHT).to_pylist())
         if found.num_rows > limit:
-            total = self._faces.compute(f"SELECT SUM(ABS({WEIGHT})) AS n FROM ({sql})", names)
+            total = self._bindings.compute(f"SELECT SUM(ABS({WEIGHT})) AS n FROM ({sql})", names)
             count = int(total.collect()[0][0])
-        self.batches.append(LateBatch(view, count, found.slice(0, limit).cast(ARROW)))
+        self.batches.append(LateBatch(view, count, found.slice(0, limit).cast(LATE_SCHEMA)))
 
     def _sql(self, late: Late) -> str | None:
-        bound = self._faces.horizon(late.horizon)
-        rows = change(late.node, self._faces.states).delta
-        if bound is None or rows is None or self._faces.first:
+        bound = self._bindings.horizon(late.horizon)
+        rows = change(late.node, self._bindings.states).delta
+        if bound is None or rows is None or self._bindings.first:
             return None
         sql = late_rows(rows, late.time, late.is_once, bound)
         if late.sessions is not None:
             name, match = late.sessions
-            columns = self._faces.relations.by_name[name].shape.columns
+            columns = self._bindings.relations.by_name[name].shape.columns
             kept = consolidate(f"SELECT * FROM {table(name, Version.AFTER)}", columns)
             is_final = below(late.horizon.path, bound)
             held = f"SELECT * FROM ({kept}) WHERE {WEIGHT} > 0 AND NOT ({is_final})"
@@ -127,15 +99,15 @@ def keep(
         return
     segment = store.write_arrow(LATE_ROWS, epoch, pa.concat_tables([each.rows for each in batches]))
     if segment is not None:
-        kept = traces.get(LATE_ROWS, Trace(KEPT_SCHEMA)).append(segment)
+        kept = traces.get(LATE_ROWS, Trace(LATE_DDL)).append(segment)
         traces[LATE_ROWS] = bounded(kept, limit)
 
 
 def read_kept(root: Path, trace: Trace | None, limit: int) -> pa.Table:
     """Return the newest rows that are kept."""
     paths = [] if trace is None else [root / file for file in trace.files]
-    tables = [pq.read_table(path).cast(ARROW) for path in paths]
-    found = pa.concat_tables(tables) if tables else ARROW.empty_table()
+    tables = [pq.read_table(path).cast(LATE_SCHEMA) for path in paths]
+    found = pa.concat_tables(tables) if tables else LATE_SCHEMA.empty_table()
     return found.drop([WEIGHT]).slice(max(0, found.num_rows - limit))
 
 

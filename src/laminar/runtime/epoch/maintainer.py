@@ -53,15 +53,17 @@ FullRunner = Callable[[Recomputed, str, Bindings], "DataFrame"]
 class Maintainer:
     """Keeps relations up to date in one epoch."""
 
-    def __init__(self, faces: Bindings, store: SegmentStore, epoch: int, full: FullRunner) -> None:
-        self._faces = faces
+    def __init__(
+        self, bindings: Bindings, store: SegmentStore, epoch: int, full: FullRunner
+    ) -> None:
+        self._bindings = bindings
         self._store = store
         self._epoch = epoch
         self._full = full
         self._lock = threading.Lock()
         self.shared: dict[str, SharedScan] = {}
-        self.in_time = InTime(faces, self.append)
-        self.late = LateRows(faces, epoch)
+        self.in_time = InTime(bindings, self.append)
+        self.late = LateRows(bindings, epoch)
 
     def maintain(self, relation: Maintained) -> int:
         """Bring one relation up to date; return how many delta rows were stored."""
@@ -70,7 +72,7 @@ class Maintainer:
             return self.in_time.maintain(relation)
         if not self._is_touched(relation):
             return 0
-        if name in self._faces.relations.fused:
+        if name in self._bindings.relations.fused:
             if isinstance(relation, Mapped) and relation.guard is not None:
                 self._try(relation, relation.guard)
             return 0
@@ -81,7 +83,7 @@ class Maintainer:
                 return self._merged(relation)
             case Regrouped():
                 given = [self._change(each) for each in children(relation.node)]
-                if not is_touched(relation, given, first=name in self._faces.first):
+                if not is_touched(relation, given, first=name in self._bindings.first):
                     return 0
                 return self._regrouped(relation, given)
             case Limited():
@@ -99,7 +101,7 @@ class Maintainer:
             case Recomputed():
                 return self._recomputed(relation)
             case Applied():
-                frame = apply(relation, self._faces, self._faces.session, self._epoch)
+                frame = apply(relation, self._bindings, self._bindings.session, self._epoch)
                 return self.append(name, frame, relation)
 
     def _regrouped(self, relation: Regrouped, given: list[Change]) -> int:
@@ -108,28 +110,28 @@ class Maintainer:
         if not isinstance(node, KeyedJoin) or node.kind != "ASOF" or given[-1].delta is None:
             return self._store_rows(name, regroup(relation, given, existed=existed), relation)
         # The statement asks for the touched moments several times, and finding them is work.
-        found = self._faces.run(moments(node, *given), relation.reads).persist()
+        found = self._bindings.run(moments(node, *given), relation.reads).persist()
         try:
-            face = self._faces.bind(table(name, "moments"), found)
-            sql = regroup(relation, given, existed=existed, touched=face)
+            binding = self._bindings.bind(table(name, "moments"), found)
+            sql = regroup(relation, given, existed=existed, touched=binding)
             return self._store_rows(name, sql, relation)
         finally:
             found.unpersist()
 
     def _is_touched(self, relation: Maintained) -> bool:
-        if relation.shape.name in self._faces.first:
+        if relation.shape.name in self._bindings.first:
             return True
-        return any(self._faces.state(name).changed for name in relation.reads)
+        return any(self._bindings.state(name).changed for name in relation.reads)
 
     def _had(self, name: str) -> bool:
-        return self._faces.state(name).existed
+        return self._bindings.state(name).existed
 
     def _change(self, node: Node) -> Change:
-        return change(node, self._faces.states, first=self._is_first)
+        return change(node, self._bindings.states, first=self._is_first)
 
     @property
     def _is_first(self) -> bool:
-        return bool(self._faces.first)
+        return bool(self._bindings.first)
 
     def _mapped(self, relation: Mapped) -> int:
         found = self._change(with_names(relation))
@@ -138,27 +140,29 @@ class Maintainer:
         rows = found.delta
         if not found.insert_only:
             rows = consolidate(rows, relation.shape.columns)
-        sql = near(relation, rows, self._faces)
+        sql = near(relation, rows, self._bindings)
         return self._store_rows(relation.shape.name, sql, relation)
 
     def _merged(self, relation: Merged) -> int:
         name = relation.shape.name
         found = self._change(relation.node.input)
         partial = partial_trace(name)
-        before = table(partial, Version.BEFORE) if self._faces.moments[partial].before else None
+        before = table(partial, Version.BEFORE) if self._bindings.versions[partial].before else None
         if found.delta is not None:
             self._accumulate(relation, found, before)
-        moment = self._faces.moments[partial]
-        is_first = name in self._faces.first
-        if name not in self._faces.relations.finished:
-            return moment.changed_rows
-        if not moment.delta and not (is_first and not relation.node.keys):
+        trace_versions = self._bindings.versions[partial]
+        is_first = name in self._bindings.first
+        if name not in self._bindings.relations.finished:
+            return trace_versions.changed_rows
+        if not trace_versions.delta and not (is_first and not relation.node.keys):
             return 0
         sql = finish(
             relation,
             before,
             table(partial, Version.DELTA),
-            positive=all(each.insert_only for each in (*moment.before, *moment.delta)),
+            positive=all(
+                each.insert_only for each in (*trace_versions.before, *trace_versions.delta)
+            ),
             first=is_first,
         )
         return self._store_rows(name, sql, relation, extra=(name,))
@@ -166,23 +170,25 @@ class Maintainer:
     def _try(self, relation: Mapped, guard: Guard) -> None:
         """Compute the new rows of a view that stores none, to see whether that fails."""
         (name,) = relation.reads
-        groups = self._faces.relations.by_name[name]
+        groups = self._bindings.relations.by_name[name]
         rows = f"SELECT * FROM {table(name, Version.DELTA)} WHERE {WEIGHT} > 0"
-        if isinstance(groups, Merged) and name not in self._faces.relations.finished:
-            moment = self._faces.moments[partial_trace(name)]
-            segments = moment.segments(Version.AFTER)
+        if isinstance(groups, Merged) and name not in self._bindings.relations.finished:
+            trace_versions = self._bindings.versions[partial_trace(name)]
+            segments = trace_versions.segments(Version.AFTER)
             positive = all(each.insert_only for each in segments)
-            if not moment.delta or (positive and holds(guard, groups, _above_zero(segments))):
+            if not trace_versions.delta or (
+                positive and holds(guard, groups, _above_zero(segments))
+            ):
                 return
             before, delta = (
                 table(partial_trace(name), each) for each in (Version.BEFORE, Version.DELTA)
             )
             rows = touched_results(
-                groups, before if moment.before else None, delta, positive=positive
+                groups, before if trace_versions.before else None, delta, positive=positive
             )
         block = block_of(with_names(relation))
         assert block is not None
-        frame = self._faces.compute(block.select_from(f"({rows})"), (name,))
+        frame = self._bindings.compute(block.select_from(f"({rows})"), (name,))
         frame.write.format("noop").mode("overwrite").save()
 
     def _accumulate(self, relation: Merged, found: Change, before: str | None) -> None:
@@ -190,7 +196,7 @@ class Maintainer:
         partial = partial_trace(name)
         rows = self.shared[name].partial_rows(relation) if name in self.shared else None
         if rows is not None:
-            times = self._faces.relations.times(name)
+            times = self._bindings.relations.times(name)
             segment = self._store.write_arrow(partial, self._epoch, rows, times)
             if segment is not None:
                 self._add(partial, segment)
@@ -199,7 +205,7 @@ class Maintainer:
             sql = reset(relation, found, before)
         else:
             sql = accumulate(relation, found)
-        self.append(partial, self._faces.compute(sql, (*relation.reads, name)), relation)
+        self.append(partial, self._bindings.compute(sql, (*relation.reads, name)), relation)
 
     def _sessioned(self, relation: Sessioned) -> int:
         found = self._change(relation.node.input)
@@ -210,26 +216,30 @@ class Maintainer:
             relation,
             found,
             existed=self._had(name),
-            final=None if given is None else self._faces.final(given),
-            may_be_late=given is not None and self._faces.horizon(given) is not None,
+            final=None if given is None else self._bindings.final(given),
+            may_be_late=given is not None and self._bindings.horizon(given) is not None,
         )
         return self._store_rows(name, sql, relation)
 
     def _recomputed(self, relation: Recomputed) -> int:
         name = relation.shape.name
         sql = recompute(relation, existed=self._had(name))
-        return self.append(name, self._full(relation, sql, self._faces), relation)
+        return self.append(name, self._full(relation, sql, self._bindings), relation)
 
     def _store_rows(
         self, name: str, sql: str, relation: Maintained, extra: tuple[str, ...] = ()
     ) -> int:
-        frame = self._faces.compute(sql, (*relation.reads, name, *extra))
+        frame = self._bindings.compute(sql, (*relation.reads, name, *extra))
         return self.append(name, frame, relation)
 
     def append(self, trace: str, frame: DataFrame, relation: Maintained) -> int:
         """Run a statement and add its rows to a trace's delta."""
         segment = self._store.materialise(
-            trace, self._epoch, frame, self._expected(relation), self._faces.relations.times(trace)
+            trace,
+            self._epoch,
+            frame,
+            self._expected(relation),
+            self._bindings.relations.times(trace),
         )
         if segment is None:
             return 0
@@ -238,12 +248,14 @@ class Maintainer:
 
     def _add(self, trace: str, segment: Segment) -> None:
         with self._lock:
-            moment = self._faces.moments[trace]
-            self._faces.moments[trace] = replace(moment, delta=(*moment.delta, segment))
+            trace_versions = self._bindings.versions[trace]
+            self._bindings.versions[trace] = replace(
+                trace_versions, delta=(*trace_versions.delta, segment)
+            )
 
     def _expected(self, relation: Maintained) -> int:
         """Guess the rows of a result, to choose how it travels; joins may multiply."""
-        rows = sum(self._faces.delta_rows(name) for name in relation.reads)
+        rows = sum(self._bindings.delta_rows(name) for name in relation.reads)
         return rows * (4 if _multiplies(relation) else 1)
 
 

@@ -26,8 +26,8 @@ class Storing:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        room = engine.rooms.first
-        self._filler = Filler(room.session, room.store, engine.full.run)
+        workspace = engine.workspaces.first
+        self._filler = Filler(workspace.session, workspace.store, engine.full.run)
 
     def own(self, view: str) -> frozenset[str]:
         """Return the relations that a view is kept in."""
@@ -60,17 +60,17 @@ class Storing:
         They are computed at the newest epoch that all they read have.
         """
         engine, views = self._engine, list(names)
-        registry, holding = engine.catalog.registry, engine.holding
+        registry, scheduler = engine.catalog.registry, engine.scheduler
         inputs = {each for name in views for each in registry.get_dependencies(name)}
-        at = holding.reach(inputs - set(views))
+        at = scheduler.reach(inputs - set(views))
         for name in views:
-            holding.require(name, inputs, at)
+            scheduler.require(name, inputs, at)
             try:
                 traces = self._filled(engine.catalog.programs[name], traces, at)
             except Exception as error:
                 raise named_error(name, error) from error
         epoch, now = engine.manifest.epoch, engine.limits.clock()
-        with holding.standing_as(holding.standing.with_filled(views, at, epoch, now)):
+        with scheduler.with_progress(scheduler.progress.with_filled(views, at, epoch, now)):
             engine.commit(epoch, traces, engine.manifest.offsets)
 
     def _filled(
@@ -81,11 +81,11 @@ class Storing:
         finished = engine.catalog.relations.finished
         self.plan(traces)
         rows = sum(trace.rows for trace in traces.values())
-        for session in (engine.rooms.first.session, engine.full.session):
+        for session in (engine.workspaces.first.session, engine.full.session):
             suit(session, changed=rows, held=0)
         traces = self._with_finished(finished | self.own(program.view), traces)
-        turn = engine.time.first(program, None if at == engine.manifest.epoch else at)
-        return self._filler.fill(program, engine.catalog.relations, traces, at, turn)
+        epoch_time = engine.time.first(program, None if at == engine.manifest.epoch else at)
+        return self._filler.fill(program, engine.catalog.relations, traces, at, epoch_time)
 
     def with_rows(self, traces: Mapping[str, Trace], views: Iterable[str]) -> Mapping[str, Trace]:
         """Return the traces with rows of what views, which are to be filled, need rows of.
@@ -140,6 +140,6 @@ class Storing:
     ) -> Mapping[str, Trace]:
         engine = self._engine
         for name in names:
-            stops = engine.holding.stops(name.split("#")[0])
+            stops = engine.scheduler.stops(name.split("#")[0])
             traces = self._filler.store_rows(name, engine.catalog.relations, traces, stops)
         return traces

@@ -27,7 +27,7 @@ class EpochTask:
 
     Args:
         catalog: what is defined.
-        faces: the relations of this epoch.
+        bindings: the relations of this epoch.
         maintainer: runs the rule of each relation.
         held: views that stay where they are.
         sizes: aggregate -> partial rows it made last; tells whether sharing a pass pays off.
@@ -37,14 +37,14 @@ class EpochTask:
     def __init__(
         self,
         catalog: Catalog,
-        faces: Bindings,
+        bindings: Bindings,
         maintainer: Maintainer,
         held: frozenset[str],
         sizes: dict[str, int],
         late_kept: int,
     ) -> None:
         self._catalog = catalog
-        self._faces = faces
+        self._bindings = bindings
         self._maintainer = maintainer
         self._held = held
         self._sizes = sizes
@@ -62,7 +62,7 @@ class EpochTask:
         first = [program.relations[0] for program in running]
         members = [each for each in first if isinstance(each, Merged)]
         if len(members) > 1:
-            self._maintainer.shared |= plan_passes(members, self._faces, self._sizes)
+            self._maintainer.shared |= plan_passes(members, self._bindings, self._sizes)
 
     def run(self, node: DagNode, _inputs: list[DeltaNotice]) -> DeltaNotice | None:
         """Bring the relations of a view up to date, in order."""
@@ -81,7 +81,7 @@ class EpochTask:
         duration = (time.perf_counter() - started) * 1000
         name = program.view
         self.reports[name] = ViewReport(name, rows, duration, program.strategy.value)
-        if not self._faces.state(name).changed:
+        if not self._bindings.state(name).changed:
             return None
         return DeltaNotice(name, rows)
 
@@ -94,13 +94,13 @@ class EpochTask:
 
         A stored one is a file already; a cheap one costs less to compute in each reader's scan.
         """
-        relation = self._faces.relations.by_name[node.name]
-        if node.name not in self._faces.relations.fused or not isinstance(relation, Mapped):
+        relation = self._bindings.relations.by_name[node.name]
+        if node.name not in self._bindings.relations.fused or not isinstance(relation, Mapped):
             return delta
         if is_cheap(relation.node):
             return delta
-        self._faces.share(node.name)
-        return replace(delta, release=lambda: self._faces.unshare(node.name))
+        self._bindings.share(node.name)
+        return replace(delta, release=lambda: self._bindings.unshare(node.name))
 
     def finished(self, node: DagNode) -> None:
         """Leave what a node holds now to the epoch that follows."""
@@ -121,7 +121,7 @@ class EpochTask:
                 earlier._leave(name, self)
 
     def _leave(self, name: str, later: EpochTask) -> None:
-        mine, theirs = self._faces.moments, later._faces.moments
+        mine, theirs = self._bindings.versions, later._bindings.versions
         program = self._catalog.programs.get(name)
         own = [name] if program is None else [each.shape.name for each in program.relations]
         for trace in (*own, *map(partial_trace, own), *map(pending_trace, own)):
@@ -133,10 +133,10 @@ class EpochTask:
         """A fused view runs inside its readers: find out whose expression failed."""
         upstream = self._catalog.registry.all_dependencies(name)
         for each in upstream:
-            if each not in self._faces.relations.fused or each in self._held:
+            if each not in self._bindings.relations.fused or each in self._held:
                 continue
             try:
-                rows = self._faces.frame(each, Version.DELTA)
+                rows = self._bindings.frame(each, Version.DELTA)
                 rows.write.format("noop").mode("overwrite").save()
             except PySparkException:
                 return each

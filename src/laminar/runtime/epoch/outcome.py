@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from laminar.errors import LaminarError, OperatorError
 from laminar.model.trace import Trace
 from laminar.runtime.catalog.storage_plan import partial_trace
-from laminar.runtime.epoch.late_rows import LateBatch
 from laminar.runtime.epoch.report import EpochReport, HeldReport, ViewReport
-from laminar.runtime.epoch.timed_relations import InTime
+from laminar.runtime.event_time.late_batch import LateBatch, TimedResults
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import TraceVersions
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
@@ -28,20 +27,20 @@ class Outcome:
     """View that failed -> its error."""
     fallen: set[str] = field(default_factory=set)
     """Views that stay where they were because they, or something they depend on, failed."""
-    in_time: list[InTime] = field(default_factory=list)
+    in_time: list[TimedResults] = field(default_factory=list)
     late: list[LateBatch] = field(default_factory=list)
-    faces: Bindings | None = None
+    bindings: Bindings | None = None
     """The relations of the pass that carries views from the last epoch to this one."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Aggregate -> the partial rows it made."""
 
 
-def sizes_of(moments: Mapping[str, TraceVersions]) -> dict[str, int]:
+def sizes_of(versions: Mapping[str, TraceVersions]) -> dict[str, int]:
     """Return how many partial rows each aggregate made."""
     return {
-        name.removesuffix(partial_trace("")): moment.changed_rows
-        for name, moment in moments.items()
-        if moment.delta and name.endswith(partial_trace(""))
+        name.removesuffix(partial_trace("")): trace_versions.changed_rows
+        for name, trace_versions in versions.items()
+        if trace_versions.delta and name.endswith(partial_trace(""))
     }
 
 

@@ -23,7 +23,7 @@ from laminar.runtime.epoch.outcome import Outcome, sizes_of
 from laminar.runtime.epoch.report import EpochReport
 from laminar.runtime.epoch.runner import StartedEpoch, files_of
 from laminar.runtime.relations.bindings import Bindings
-from laminar.runtime.relations.trace_versions import TraceVersions, moments_of
+from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.store import Range, discard
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class InFlightEpoch:
     begun: StartedEpoch
     traces: dict[str, Trace] | None
     """What it stands on, if that is not what was committed last."""
-    faces: Bindings
+    bindings: Bindings
     maintainer: Maintainer
     task: EpochTask
     flight: Flight
@@ -69,7 +69,7 @@ class EpochPipeline:
         timed = Emitted | Periodic | Aged | Late
         return (
             engine.settings.number("epochs_in_flight") > 1
-            and engine.holding.is_even()
+            and engine.scheduler.is_even()
             and not engine.operators
             and not any(t.event_time or t.primary_key for t in engine.tables().values())
             and not any(isinstance(r, timed) for r in engine.catalog.relations.by_name.values())
@@ -123,7 +123,7 @@ class EpochPipeline:
                     self._call_off(aloft)
                     notify(engine.epochs.run(first.begun.taken))
                     return done + 1
-                plan = engine.holding.plan(first.begun.turn.now_ms)
+                plan = engine.scheduler.plan(first.begun.epoch_time.now_ms)
                 outcome = _landed(first, engine.manifest.traces)
                 report = engine.epochs.commit(first.begun, plan, outcome)
                 aloft.popleft()
@@ -142,41 +142,41 @@ class EpochPipeline:
         traces: dict[str, Trace] | None
         if earlier is None:
             traces = engine.compactor.adopt(engine.manifest.traces)
-            moments = moments_of(engine.catalog.relations, traces)
+            versions = versions_of(engine.catalog.relations, traces)
         else:
             traces = None
-            moments = {
+            versions = {
                 name: TraceVersions(each.schema, each.segments(Version.AFTER))
-                for name, each in earlier.faces.moments.items()
+                for name, each in earlier.bindings.versions.items()
             }
         last = engine.manifest.epoch if earlier is None else earlier.epoch
-        begun = engine.epochs.begin(taken, moments, engine.epochs.log(last + 1, taken))
-        engine.epochs.suit(begun, sum(each.rows for m in moments.values() for each in m.before))
-        room = engine.rooms.of(begun.epoch)
+        begun = engine.epochs.begin(taken, versions, engine.epochs.log(last + 1, taken))
+        engine.epochs.suit(begun, sum(each.rows for m in versions.values() for each in m.before))
+        workspace = engine.workspaces.of(begun.epoch)
         relations = engine.catalog.relations
-        faces = Bindings(
-            room.session,
-            room.store,
+        bindings = Bindings(
+            workspace.session,
+            workspace.store,
             relations,
-            dict(moments),
-            turn=begun.turn,
-            ports=room.ports,
+            dict(versions),
+            epoch_time=begun.epoch_time,
+            statement_cache=workspace.statement_cache,
         )
-        maintainer = Maintainer(faces, room.store, begun.epoch, engine.full.run)
+        maintainer = Maintainer(bindings, workspace.store, begun.epoch, engine.full.run)
         kept, sizes = engine.limits.late_rows_kept, engine.epochs.sizes
-        task = EpochTask(engine.catalog, faces, maintainer, frozenset(), sizes, kept)
+        task = EpochTask(engine.catalog, bindings, maintainer, frozenset(), sizes, kept)
         if earlier is not None:
             task.follow(earlier.task)
-        return InFlightEpoch(begun, traces, faces, maintainer, task, self._fly(begun, task))
+        return InFlightEpoch(begun, traces, bindings, maintainer, task, self._fly(begun, task))
 
     def _fly(self, begun: StartedEpoch, task: EpochTask) -> Flight:
         engine = self._engine
         changed = {
-            each.table: DeltaNotice(each.table, begun.moments[each.table].changed_rows)
+            each.table: DeltaNotice(each.table, begun.versions[each.table].changed_rows)
             for each in begun.taken
-            if begun.moments[each.table].delta
+            if begun.versions[each.table].delta
         }
-        in_motion = engine.time.in_motion(begun.turn, engine.manifest.traces)
+        in_motion = engine.time.in_motion(begun.epoch_time, engine.manifest.traces)
         barrier = engine.checkpoints.enter(begun.epoch)
         return engine.current_executor().launch(task, changed, in_motion, barrier)
 
@@ -192,7 +192,7 @@ class EpochPipeline:
         engine.checkpoints.withdrawn(aloft[0].epoch)
         for each in aloft:
             read = each.begun.read
-            discard(engine.root, files_of(each.faces.moments) - read)
+            discard(engine.root, files_of(each.bindings.versions) - read)
             engine.epochs.forget(read)
         aloft.clear()
 
@@ -200,18 +200,18 @@ class EpochPipeline:
 def _landed(aloft: InFlightEpoch, committed: Mapping[str, Trace]) -> Outcome:
     """Return what became of an epoch in which every view went from the last epoch to this one."""
     traces = dict(committed) if aloft.traces is None else aloft.traces
-    moments = aloft.faces.moments
-    for name, moment in moments.items():
-        if moment.delta:
-            traces[name] = Trace(moment.schema, moment.segments(Version.AFTER))
+    versions = aloft.bindings.versions
+    for name, trace_versions in versions.items():
+        if trace_versions.delta:
+            traces[name] = Trace(trace_versions.schema, trace_versions.segments(Version.AFTER))
     return Outcome(
         traces,
         {
             view: replace(each, from_epoch=aloft.epoch - 1, to_epoch=aloft.epoch)
             for view, each in aloft.task.reports.items()
         },
-        in_time=[aloft.maintainer.in_time],
+        in_time=[aloft.maintainer.in_time.results],
         late=aloft.maintainer.late.batches,
-        faces=aloft.faces,
-        sizes=sizes_of(moments),
+        bindings=aloft.bindings,
+        sizes=sizes_of(versions),
     )

@@ -17,7 +17,7 @@ from laminar.dag import (
     Single,
     StatefulOperator,
 )
-from laminar.delta.change import State, bag, quote
+from laminar.delta.change import quote
 from laminar.delta.program import Applied
 from laminar.errors import InvalidOperator, OperatorError, SchemaMismatch
 from laminar.model.trace import WEIGHT
@@ -38,17 +38,18 @@ class OperatorContext:
     """The delta of every input, by name."""
 
 
-def apply(relation: Applied, faces: Bindings, session: SparkSession, epoch: int) -> DataFrame:
+def apply(relation: Applied, bindings: Bindings, session: SparkSession, epoch: int) -> DataFrame:
     """Run an operator on the deltas of its inputs."""
     if hasattr(relation.operator, "process"):
         ways = dict(relation.spread)
         deltas = {
-            name: placed(faces.consolidated_delta(name), ways.get(name)) for name in relation.reads
+            name: placed(bindings.consolidated_delta(name), ways.get(name))
+            for name in relation.reads
         }
         given = next(iter(deltas.values())) if len(deltas) == 1 else deltas
         made = relation.operator.process(given, OperatorContext(epoch, session, deltas))
         return checked(relation, made, weighted=True)
-    return _linear(relation, faces)
+    return _linear(relation, bindings)
 
 
 def placed(frame: DataFrame, way: PartitioningStrategy | None) -> DataFrame:
@@ -70,18 +71,18 @@ def _default(frame: DataFrame) -> int:
     return int(str(frame.sparkSession.conf.get("spark.sql.shuffle.partitions")))
 
 
-def _linear(relation: Applied, faces: Bindings) -> DataFrame:
+def _linear(relation: Applied, bindings: Bindings) -> DataFrame:
     """f(A + Δ) = f(A) + f(Δ): insertions and retractions go through the function apart."""
-    states = [faces.state(name) for name in relation.reads]
-    made = _signed(relation, faces, 1)
+    states = [bindings.state(name) for name in relation.reads]
+    made = _signed(relation, bindings, 1)
     if not all(state.insert_only or not state.changed for state in states):
-        made = made.unionAll(_signed(relation, faces, -1))
+        made = made.unionAll(_signed(relation, bindings, -1))
     return made
 
 
-def _signed(relation: Applied, faces: Bindings, sign: int) -> DataFrame:
+def _signed(relation: Applied, bindings: Bindings, sign: int) -> DataFrame:
     ways = dict(relation.spread)
-    rows = [placed(faces.plain_delta(name, sign), ways.get(name)) for name in relation.reads]
+    rows = [placed(bindings.plain_delta(name, sign), ways.get(name)) for name in relation.reads]
     made = checked(relation, relation.operator(*rows), weighted=False)
     return made.selectExpr("*", f"{sign}L AS {WEIGHT}")
 
@@ -102,26 +103,12 @@ def checked(relation: Applied, made: Any, *, weighted: bool) -> DataFrame:
     return frame
 
 
-def signed_rows(face: str, names: tuple[str, ...], state: State, sign: int) -> str:
-    """Return the inserted (or the retracted) rows of a delta as plain rows."""
-    test = f"{WEIGHT} > 0" if sign > 0 else f"{WEIGHT} < 0"
-    rows = f"SELECT * FROM {face}"
-    if not state.insert_only:
-        listed = ", ".join(quote(name) for name in names)
-        rows = (
-            f"SELECT {listed}, {sign} * {WEIGHT} AS {WEIGHT} FROM ("
-            f"SELECT {listed}, SUM({WEIGHT}) AS {WEIGHT} FROM {face} GROUP BY {listed}"
-            f") WHERE {test}"
-        )
-    return bag(rows, names, positive=True)
-
-
-def snapshot(operator: Any) -> bytes:
+def operator_state(operator: Any) -> bytes:
     """Return the state of an operator; nothing if it has none."""
     return operator.snapshot() if isinstance(operator, StatefulOperator) else b""
 
 
-def snapshots(operators: Mapping[str, Any]) -> dict[str, str]:
+def operator_states(operators: Mapping[str, Any]) -> dict[str, str]:
     """Return the state of every stateful operator, as a manifest can carry it.
 
     Raises:

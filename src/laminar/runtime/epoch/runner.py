@@ -15,9 +15,10 @@ from laminar.runtime.epoch import late_rows
 from laminar.runtime.epoch.outcome import Outcome, first_of, held_reports, told_of
 from laminar.runtime.epoch.report import EpochReport
 from laminar.runtime.epoch.view_executor import MvPipelineExecutor, PassedOver
+from laminar.runtime.event_time.late_batch import LateBatch
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.ingest.future_rows import as_late
-from laminar.runtime.relations.trace_versions import TraceVersions, moments_of
+from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
 from laminar.runtime.spark.session import suit
 from laminar.store import LoggedEpoch, Range, discard
@@ -33,18 +34,18 @@ class StartedEpoch:
     epoch: int
     taken: list[Range]
     rows_in: int
-    too_late: list[late_rows.LateBatch]
+    too_late: list[LateBatch]
     """Rows that are too far in the future."""
-    moments: dict[str, TraceVersions]
+    versions: dict[str, TraceVersions]
     """What was stored before, with the rows that were taken as deltas of the tables."""
-    turn: EpochTime
+    epoch_time: EpochTime
     started_at: datetime
     started: float
 
     @property
     def read(self) -> set[str]:
         """The files that hold what it took."""
-        return files_of(self.moments)
+        return files_of(self.versions)
 
 
 class EpochRunner:
@@ -96,13 +97,13 @@ class EpochRunner:
     def _run(self, taken: list[Range], logged: LoggedEpoch, forced: Collection[str]) -> EpochReport:
         engine = self._engine
         traces = engine.compactor.adopt(engine.manifest.traces)
-        moments = moments_of(engine.catalog.relations, traces)
-        begun = self.begin(taken, moments, logged)
+        versions = versions_of(engine.catalog.relations, traces)
+        begun = self.begin(taken, versions, logged)
         held = sum(trace.rows for trace in traces.values())
         self.suit(begun, held)
-        for name, moment in moments.items():
-            if moment.delta:
-                traces[name] = Trace(moment.schema, moment.segments(Version.AFTER))
+        for name, trace_versions in versions.items():
+            if trace_versions.delta:
+                traces[name] = Trace(trace_versions.schema, trace_versions.segments(Version.AFTER))
         try:
             plan, outcome = self._run_views(begun, traces, forced)
         except BaseException:
@@ -111,7 +112,7 @@ class EpochRunner:
         if outcome.failures and not taken and self._is_vain(begun, plan, outcome):
             # Only retries, and all of them in vain: there is nothing to commit but that.
             self.forget(())
-            self._note_failures(plan, outcome, begun.turn.now_ms)
+            self._note_failures(plan, outcome, begun.epoch_time.now_ms)
             raise first_of(outcome.failures)
         report = self.commit(begun, plan, outcome)
         if outcome.failures:
@@ -123,13 +124,13 @@ class EpochRunner:
     ) -> tuple[EpochPlan, Outcome]:
         """Move the views; those that fail stay, and if need be the others are planned anew."""
         engine = self._engine
-        room = engine.rooms.of(begun.epoch)
+        workspace = engine.workspaces.of(begun.epoch)
         failures: dict[str, BaseException] = {}
         while True:
             down = {view: told_of(error) for view, error in failures.items()}
-            plan = engine.holding.plan(begun.turn.now_ms, forced, down)
+            plan = engine.scheduler.plan(begun.epoch_time.now_ms, forced, down)
             try:
-                outcome = self._passes.run(plan, traces, begun.turn, room, self.sizes)
+                outcome = self._passes.run(plan, traces, begun.epoch_time, workspace, self.sizes)
             except PassedOver as found:
                 failures |= found.outcome.failures
                 continue
@@ -140,14 +141,16 @@ class EpochRunner:
         """Whether an epoch without rows changed nothing: no view ran, none caught up, no time."""
         marks = self._engine.time.watermarks.cuts.get(begun.epoch - 1, {})
         behind = {view for view in plan.stepping() if plan.before[view] < begun.epoch - 1}
-        return not outcome.reports and not behind - outcome.fallen and marks == begun.turn.after
+        return (
+            not outcome.reports and not behind - outcome.fallen and marks == begun.epoch_time.after
+        )
 
     def _note_failures(self, plan: EpochPlan, outcome: Outcome, now_ms: int) -> None:
-        holding = self._engine.holding
+        scheduler = self._engine.scheduler
         told = {view: told_of(error) for view, error in outcome.failures.items()}
-        failed = holding.failed(told, now_ms)
-        holding.count(plan, outcome.fallen, failed)
-        with holding.failing(failed):
+        failed = scheduler.failed(told, now_ms)
+        scheduler.count(plan, outcome.fallen, failed)
+        with scheduler.failing(failed):
             self._engine.recommit()
 
     def forget(self, files: Iterable[str]) -> None:
@@ -158,37 +161,39 @@ class EpochRunner:
         engine.inlets.back()
 
     def begin(
-        self, taken: list[Range], moments: dict[str, TraceVersions], logged: LoggedEpoch
+        self, taken: list[Range], versions: dict[str, TraceVersions], logged: LoggedEpoch
     ) -> StartedEpoch:
         """Read what an epoch takes, and move the watermarks by it."""
         started, started_at = time.perf_counter(), datetime.now(UTC)
         epoch, now_ms = logged.epoch, logged.now_ms
-        rows, ahead, largest = self._ingest(taken, moments, epoch, now_ms)
-        turn = self._engine.time.begin(largest, now_ms)
-        return StartedEpoch(epoch, taken, rows, ahead, moments, turn, started_at, started)
+        rows, ahead, largest = self._ingest(taken, versions, epoch, now_ms)
+        epoch_time = self._engine.time.begin(largest, now_ms)
+        return StartedEpoch(epoch, taken, rows, ahead, versions, epoch_time, started_at, started)
 
     def suit(self, begun: StartedEpoch, held: int) -> None:
         """Let the sessions that an epoch works in expect as many rows as it has."""
-        for session in (self._engine.rooms.of(begun.epoch).session, self._engine.full.session):
+        for session in (self._engine.workspaces.of(begun.epoch).session, self._engine.full.session):
             suit(session, changed=begun.rows_in, held=held)
 
     def commit(self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome) -> EpochReport:
         """Make an epoch true whose views have all moved or stayed; let the sinks have it."""
         engine, epoch, traces = self._engine, begun.epoch, outcome.traces
-        holding, now_ms = engine.holding, begun.turn.now_ms
+        scheduler, now_ms = engine.scheduler, begun.epoch_time.now_ms
         self.sizes = outcome.sizes
         told = {view: told_of(error) for view, error in outcome.failures.items()}
-        failed = holding.failed(told, now_ms)
-        standing = holding.after(plan, outcome.fallen, failed, now_ms)
+        failed = scheduler.failed(told, now_ms)
+        progress = scheduler.after(plan, outcome.fallen, failed, now_ms)
         too_late = begun.too_late + outcome.late
-        clocks = engine.time.after(begun.turn, outcome.in_time, too_late, traces, standing.behind)
+        clocks = engine.time.after(
+            begun.epoch_time, outcome.in_time, too_late, traces, progress.behind
+        )
         late_rows.keep(too_late, engine.store, epoch, traces, engine.limits.late_rows_kept)
         offsets = {**engine.manifest.offsets, **{each.table: each.end for each in begun.taken}}
         counts = {each.relation: each.count for each in too_late}
         duration, stay = _since(begun.started), held_reports(plan, outcome.fallen, told)
         report = EpochReport(epoch, begun.rows_in, duration, outcome.reports, counts, stay)
-        holding.count(plan, outcome.fallen, failed)
-        with holding.standing_as(standing), engine.time.kept(clocks, epoch, standing.behind):
+        scheduler.count(plan, outcome.fallen, failed)
+        with scheduler.with_progress(progress), engine.time.kept(clocks, epoch, progress.behind):
             engine.commit(epoch, traces, offsets, report.to_json(begun.started_at))
         engine.inlets.committed(begun.taken)
         engine.in_flight.forget_through(epoch)
@@ -196,10 +201,10 @@ class EpochRunner:
             engine.checkpoints.withdrawn(epoch)  # its barrier did not pass all nodes
         engine.checkpoints.committed()
         self.forget_log()
-        assert outcome.faces is not None
-        engine.publisher.publish(epoch, outcome.faces)
+        assert outcome.bindings is not None
+        engine.publisher.publish(epoch, outcome.bindings)
         if engine.settings.is_on("compaction"):
-            useless, live = engine.time.useless(), standing.live()
+            useless, live = engine.time.useless(), progress.live()
             relations = engine.catalog.relations
             engine.compactor.submit(engine.manifest.traces, relations, epoch, useless, live)
         return replace(report, duration_ms=_since(begun.started))
@@ -219,8 +224,8 @@ class EpochRunner:
             engine.pending.drop_through(table, end)
 
     def _ingest(
-        self, taken: list[Range], moments: dict[str, TraceVersions], epoch: int, now_ms: int
-    ) -> tuple[int, list[late_rows.LateBatch], dict[str, Mapping[str, int]]]:
+        self, taken: list[Range], versions: dict[str, TraceVersions], epoch: int, now_ms: int
+    ) -> tuple[int, list[LateBatch], dict[str, Mapping[str, int]]]:
         """Read all ranges.
 
         Return how many rows there are, those too far in the future, and how far in time each part
@@ -229,7 +234,7 @@ class EpochRunner:
         engine = self._engine
         tables = engine.tables()
         rows = 0
-        ahead: list[late_rows.LateBatch] = []
+        ahead: list[LateBatch] = []
         largest: dict[str, Mapping[str, int]] = {}
         delivered: list[Delivered] = []
         for each in taken:
@@ -238,9 +243,9 @@ class EpochRunner:
             segment = done.segment
             rows += done.rows
             if segment is not None and done.delivered is None:
-                segment = engine.upserts.resolve(table, segment, moments[each.table].before, epoch)
+                segment = engine.upserts.resolve(table, segment, versions[each.table].before, epoch)
             if segment is not None:
-                moments[each.table] = replace(moments[each.table], delta=(segment,))
+                versions[each.table] = replace(versions[each.table], delta=(segment,))
             if done.largest:
                 largest[each.table] = done.largest
             if done.ahead is not None and table.event_time is not None:
@@ -253,9 +258,9 @@ class EpochRunner:
         return rows, ahead, largest
 
 
-def files_of(moments: Mapping[str, TraceVersions]) -> set[str]:
+def files_of(versions: Mapping[str, TraceVersions]) -> set[str]:
     """Return the files of all that an epoch has added so far."""
-    return {file for each in moments.values() for part in each.delta for file in part.files}
+    return {file for each in versions.values() for part in each.delta for file in part.files}
 
 
 def _since(started: float) -> float:

@@ -31,9 +31,9 @@ SMALL = 100_000
 class SharedScan:
     """One pass of one epoch."""
 
-    def __init__(self, plan: Pass, faces: Bindings) -> None:
+    def __init__(self, plan: Pass, bindings: Bindings) -> None:
         self._plan = plan
-        self._faces = faces
+        self._bindings = bindings
         self._lock = threading.Lock()
         self._result: pa.Table | None = None
         self._failed = False
@@ -61,33 +61,33 @@ class SharedScan:
         first = self._plan.members[0]
         source = common_input(first)
         assert source is not None
-        sql = self._plan.sql(change(source, self._faces.states))
-        found = collect(self._faces.compute(sql, first.reads))
+        sql = self._plan.sql(change(source, self._bindings.states))
+        found = collect(self._bindings.compute(sql, first.reads))
         assert found is not None
         return found
 
 
 def plan_passes(
-    members: list[Merged], faces: Bindings, sizes: dict[str, int]
+    members: list[Merged], bindings: Bindings, sizes: dict[str, int]
 ) -> dict[str, SharedScan]:
     """Decide which aggregates of a wave share a pass in this epoch.
 
     Args:
         members: aggregates that run side by side.
-        faces: the epoch.
+        bindings: the epoch.
         sizes: relation -> partial rows of its last epoch; one that is not known runs alone.
     """
-    able = [each for each in members if each.shape.name in sizes and _adds_up(each, faces)]
+    able = [each for each in members if each.shape.name in sizes and _adds_up(each, bindings)]
     shared: dict[str, SharedScan] = {}
     for plan in passes(able):
         finest = sizes[plan.names[0]]
-        rows = sum(faces.delta_rows(name) for name in plan.members[0].reads)
+        rows = sum(bindings.delta_rows(name) for name in plan.members[0].reads)
         if finest <= SMALL and finest * WORTHWHILE <= rows:
-            one = SharedScan(plan, faces)
+            one = SharedScan(plan, bindings)
             shared |= dict.fromkeys(plan.names, one)
     return shared
 
 
-def _adds_up(relation: Merged, faces: Bindings) -> bool:
-    given = change(relation.node.input, faces.states)
+def _adds_up(relation: Merged, bindings: Bindings) -> bool:
+    given = change(relation.node.input, bindings.states)
     return given.delta is not None and not needs_reset(relation, given)

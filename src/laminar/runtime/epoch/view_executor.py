@@ -22,7 +22,7 @@ from laminar.runtime.epoch.python_operators import restore
 from laminar.runtime.epoch.report import ViewReport
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.relations.bindings import Bindings
-from laminar.runtime.relations.trace_versions import TraceVersions, moments_of
+from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan, Move
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import discard
@@ -50,8 +50,8 @@ class MvPipelineExecutor:
         self,
         plan: EpochPlan,
         traces: Mapping[str, Trace],
-        turn: EpochTime,
-        room: Workspace,
+        epoch_time: EpochTime,
+        workspace: Workspace,
         sizes: Mapping[str, int],
     ) -> Outcome:
         """Run all passes; nothing is committed.
@@ -59,8 +59,8 @@ class MvPipelineExecutor:
         Args:
             plan: what is to happen.
             traces: what is stored, with the rows that the epoch brought to the tables.
-            turn: the epoch's time.
-            room: where the pass from the last epoch to this one runs.
+            epoch_time: the epoch's time.
+            workspace: where the pass from the last epoch to this one runs.
             sizes: aggregate -> partial rows it made last.
 
         Raises:
@@ -70,49 +70,53 @@ class MvPipelineExecutor:
         for each in plan.passes:
             views = each.views - outcome.fallen
             if views:
-                self._run(plan, replace(each, views=views), turn, room, outcome, dict(sizes))
+                self._run(
+                    plan, replace(each, views=views), epoch_time, workspace, outcome, dict(sizes)
+                )
             if outcome.fallen and plan.passed_over(outcome.fallen):
                 self._drop(plan.stepping(), outcome, traces)
                 raise PassedOver(outcome)
         self._drop(outcome.fallen, outcome, traces)
-        if outcome.faces is None:  # only tables went from the last epoch to this one
+        if outcome.bindings is None:  # only tables went from the last epoch to this one
             relations = self._engine.catalog.relations
-            moments = moments_of(relations, traces, plan.epoch - 1, plan.epoch)
-            outcome.faces = Bindings(room.session, room.store, relations, moments, turn=turn)
+            versions = versions_of(relations, traces, plan.epoch - 1, plan.epoch)
+            outcome.bindings = Bindings(
+                workspace.session, workspace.store, relations, versions, epoch_time=epoch_time
+            )
         return outcome
 
     def _run(
         self,
         plan: EpochPlan,
         each: Move,
-        turn: EpochTime,
-        room: Workspace,
+        epoch_time: EpochTime,
+        workspace: Workspace,
         outcome: Outcome,
         sizes: dict[str, int],
     ) -> None:
         engine = self._engine
         is_newest = each.start == plan.epoch - 1
         if not is_newest:
-            turn = engine.time.watermarks.between(turn, each.start, each.stop)
-            room = self._beside()
+            epoch_time = engine.time.watermarks.between(epoch_time, each.start, each.stop)
+            workspace = self._beside()
         relations = engine.catalog.relations
-        moments = moments_of(relations, outcome.traces, each.start, each.stop)
+        versions = versions_of(relations, outcome.traces, each.start, each.stop)
         moved = {
-            name: DeltaNotice(name, moments[name].changed_rows)
+            name: DeltaNotice(name, versions[name].changed_rows)
             for name in engine.tables()
-            if moments[name].delta
+            if versions[name].delta
         }
         # Of views that come from further behind, inputs may have moved in passes before this one.
-        due = engine.time.in_motion(turn, outcome.traces) if is_newest else each.views
-        trial = EpochAttempt(self, each, turn, room, sizes)
+        due = engine.time.in_motion(epoch_time, outcome.traces) if is_newest else each.views
+        trial = EpochAttempt(self, each, epoch_time, workspace, sizes)
         # A barrier passes every node once, with its state of this epoch: not if some go on later.
         barrier = engine.checkpoints.enter(plan.epoch) if len(plan.passes) == 1 else None
-        failures = trial.fly(moments, each.views, moved if is_newest else {}, due, barrier)
-        if failures and any(moment.has_retractions for moment in moments.values()):
+        failures = trial.fly(versions, each.views, moved if is_newest else {}, due, barrier)
+        if failures and any(trace_versions.has_retractions for trace_versions in versions.values()):
             failures = self._carefully(trial, failures)
         self._adopt(trial, each, outcome)
         if is_newest:
-            outcome.faces = trial.faces
+            outcome.bindings = trial.bindings
         if failures:
             outcome.failures |= failures
             readers = engine.catalog.registry.get_dependents
@@ -130,28 +134,28 @@ class MvPipelineExecutor:
         registry = self._engine.catalog.registry
         again = {view for name in failures for view in (name, *registry.all_dependents(name))}
         again &= trial.views
-        moments = dict(trial.faces.moments)
+        versions = dict(trial.bindings.versions)
         for name in self._own(again):
-            if name in moments:
-                discard(self._engine.root, _files(moments[name].delta))
-                moments[name] = replace(moments[name], delta=())
+            if name in versions:
+                discard(self._engine.root, _files(versions[name].delta))
+                versions[name] = replace(versions[name], delta=())
         self._restore(again)
         self._engine.checkpoints.withdrawn(trial.stop)
-        return trial.fly(moments, again, {}, again, careful=True)
+        return trial.fly(versions, again, {}, again, careful=True)
 
     def _adopt(self, trial: EpochAttempt, each: Move, outcome: Outcome) -> None:
         """Add what a pass made to what is stored."""
         for name in self._own(each.views):
-            moment = trial.faces.moments.get(name)
-            if moment is None or not moment.delta:
+            trace_versions = trial.bindings.versions.get(name)
+            if trace_versions is None or not trace_versions.delta:
                 continue
-            made = tuple(replace(segment, lo=each.start + 1) for segment in moment.delta)
-            outcome.traces[name] = Trace(moment.schema, (*moment.before, *made))
-        outcome.sizes |= sizes_of(trial.faces.moments)
+            made = tuple(replace(segment, lo=each.start + 1) for segment in trace_versions.delta)
+            outcome.traces[name] = Trace(trace_versions.schema, (*trace_versions.before, *made))
+        outcome.sizes |= sizes_of(trial.bindings.versions)
         for task, maintainer in trial.done:
             for view, report in task.reports.items():
                 outcome.reports[view] = _added(outcome.reports.get(view), report, each)
-            outcome.in_time.append(maintainer.in_time)
+            outcome.in_time.append(maintainer.in_time.results)
             outcome.late += maintainer.late.batches
 
     def _drop(self, fallen: Collection[str], outcome: Outcome, before: Mapping[str, Trace]) -> None:
@@ -170,10 +174,9 @@ class MvPipelineExecutor:
         self._restore(fallen)
         outcome.reports = {k: v for k, v in outcome.reports.items() if k not in fallen}
         outcome.late = [batch for batch in outcome.late if batch.relation not in fallen]
-        for part in outcome.in_time:
-            part.emptied = {each for each in part.emptied if _view(each) not in fallen}
-            part.shown = {each for each in part.shown if _view(each) not in fallen}
-            part.aged_to = {k: v for k, v in part.aged_to.items() if _view(k) not in fallen}
+        outcome.in_time = [
+            part.only(lambda trace: _view(trace) not in fallen) for part in outcome.in_time
+        ]
 
     def _restore(self, views: Iterable[str]) -> None:
         """Give Python operators the state that was committed last."""
@@ -206,22 +209,24 @@ class EpochAttempt:
         self,
         passes: MvPipelineExecutor,
         each: Move,
-        turn: EpochTime,
-        room: Workspace,
+        epoch_time: EpochTime,
+        workspace: Workspace,
         sizes: dict[str, int],
     ) -> None:
         self._engine = passes.engine
         self.views = each.views
         self.stop = each.stop
-        self._turn = turn
-        self._room = room
+        self._epoch_time = epoch_time
+        self._workspace = workspace
         self._sizes = sizes
         self.done: list[tuple[EpochTask, Maintainer]] = []
-        self.faces = Bindings(room.session, room.store, self._engine.catalog.relations, {})
+        self.bindings = Bindings(
+            workspace.session, workspace.store, self._engine.catalog.relations, {}
+        )
 
     def fly(
         self,
-        moments: dict[str, TraceVersions],
+        versions: dict[str, TraceVersions],
         views: Collection[str],
         moved: Mapping[str, DeltaNotice],
         due: Collection[str],
@@ -231,19 +236,19 @@ class EpochAttempt:
     ) -> dict[str, BaseException]:
         """Run some of the views; return those that failed."""
         engine = self._engine
-        self.faces = Bindings(
-            self._room.session,
-            self._room.store,
+        self.bindings = Bindings(
+            self._workspace.session,
+            self._workspace.store,
             engine.catalog.relations,
-            moments,
+            versions,
             careful=careful,
-            turn=self._turn,
-            ports=self._room.ports,
+            epoch_time=self._epoch_time,
+            statement_cache=self._workspace.statement_cache,
         )
-        maintainer = Maintainer(self.faces, self._room.store, self.stop, engine.full.run)
+        maintainer = Maintainer(self.bindings, self._workspace.store, self.stop, engine.full.run)
         held = frozenset(engine.catalog.programs) - frozenset(views)
         late_kept = engine.limits.late_rows_kept
-        task = EpochTask(engine.catalog, self.faces, maintainer, held, self._sizes, late_kept)
+        task = EpochTask(engine.catalog, self.bindings, maintainer, held, self._sizes, late_kept)
         self.done.append((task, maintainer))
         due = frozenset(due) & frozenset(views)
         flight = engine.current_executor().launch(task, moved, due, barrier)

@@ -14,8 +14,6 @@ from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions, parse
 from laminar.runtime.catalog.time_settings import TimeSettings
-from laminar.runtime.epoch.late_rows import LateBatch
-from laminar.runtime.epoch.timed_relations import InTime
 from laminar.runtime.event_time.due import (
     aging_due,
     cutoffs,
@@ -24,8 +22,8 @@ from laminar.runtime.event_time.due import (
     turns,
     without_final,
 )
+from laminar.runtime.event_time.late_batch import Cutoff, LateBatch, TimedResults
 from laminar.runtime.event_time.watermarks import Dependencies, EpochTime, Watermarks
-from laminar.runtime.history.compactor import Cutoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +124,15 @@ class EventTime:
             aging_rows=self._settings.aging_rows,
         )
 
-    def in_motion(self, turn: EpochTime, traces: Mapping[str, Trace]) -> frozenset[str]:
+    def in_motion(self, epoch_time: EpochTime, traces: Mapping[str, Trace]) -> frozenset[str]:
         """Views that time alone may change."""
         relations = self._defined().relations
         closing = {
             each.horizon.view
             for each in relations.by_name.values()
-            if isinstance(each, Emitted) and is_due(each, relations, turn, traces)
+            if isinstance(each, Emitted) and is_due(each, relations, epoch_time, traces)
         }
-        return frozenset(closing) | self._by_clock(traces, turn.now_ms)
+        return frozenset(closing) | self._by_clock(traces, epoch_time.now_ms)
 
     def first(self, program: Program, at: int | None = None) -> EpochTime:
         """Return a view's first moment, and set its clocks by the present.
@@ -159,8 +157,8 @@ class EventTime:
 
     def after(
         self,
-        turn: EpochTime,
-        done: Collection[InTime],
+        epoch_time: EpochTime,
+        done: Collection[TimedResults],
         late: list[LateBatch],
         traces: dict[str, Trace],
         behind: Mapping[str, int],
@@ -168,7 +166,7 @@ class EventTime:
         """Drop state that can no longer change from the traces; return the clocks to keep.
 
         Args:
-            turn: the epoch's time.
+            epoch_time: the epoch's time.
             done: what views showed.
             late: rows that were late.
             traces: what is stored, which becomes less.
@@ -179,14 +177,16 @@ class EventTime:
             counts[each.relation] = counts.get(each.relation, 0) + each.count
         emitted, aged = dict(self.clocks.emitted_at), dict(self.clocks.aged_to)
         for part in done:
-            emitted |= dict.fromkeys(part.shown, turn.now_ms)
+            emitted |= dict.fromkeys(part.shown, epoch_time.now_ms)
             aged |= part.aged_to
         clocks = Clocks(emitted, aged, counts)
         marks = {
-            name: self.watermarks.cuts.get(behind[name], {}).get(name, turn.before.get(name, mark))
+            name: self.watermarks.cuts.get(behind[name], {}).get(
+                name, epoch_time.before.get(name, mark)
+            )
             if name in behind
             else mark
-            for name, mark in turn.after.items()
+            for name, mark in epoch_time.after.items()
         }
         useless = cutoffs(self._defined().relations, marks, clocks.aged_to)
         for name, (path, bound) in useless.items():

@@ -12,10 +12,12 @@ from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace, pen
 from laminar.runtime.event_time.watermarks import EpochTime
 
 
-def thresholds(relation: Emitted, turn: EpochTime) -> Thresholds:
+def thresholds(relation: Emitted, epoch_time: EpochTime) -> Thresholds:
     """Return the ends of windows below which a view shows them, before and after an epoch."""
     view, chains = relation.horizon.view, relation.horizon.chains
-    return Thresholds(shown(chains, turn.before.get(view)), shown(chains, turn.after.get(view)))
+    return Thresholds(
+        shown(chains, epoch_time.before.get(view)), shown(chains, epoch_time.after.get(view))
+    )
 
 
 def state_trace(relation: Emitted, relations: StoragePlan) -> str:
@@ -40,13 +42,13 @@ def that_close(segments: Iterable[Segment], path: str, found: Thresholds) -> tup
 
 
 def is_due(
-    relation: Emitted, relations: StoragePlan, turn: EpochTime, traces: Mapping[str, Trace]
+    relation: Emitted, relations: StoragePlan, epoch_time: EpochTime, traces: Mapping[str, Trace]
 ) -> bool:
     """Whether stored windows may close in an epoch, whatever comes in."""
     trace = traces.get(state_trace(relation, relations))
     if trace is None:
         return False
-    return bool(that_close(trace.segments, relation.horizon.path, thresholds(relation, turn)))
+    return bool(that_close(trace.segments, relation.horizon.path, thresholds(relation, epoch_time)))
 
 
 def cutoffs(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from laminar.dag.watermark import DagWatermarkTracker, WatermarkAlignmentGroup
 from laminar.errors import NoWatermark
-from laminar.model.event_time import END_OF_TIME, Chain, Timing
+from laminar.model.event_time import END_OF_TIME
 from laminar.mv import MvRegistry
 from laminar.mv.watermark import DependencyGraph
 from laminar.runtime.catalog.definitions import TableDefinition
@@ -198,15 +198,17 @@ class Watermarks:
             self.back()
             raise
 
-    def between(self, turn: EpochTime, start: int, stop: int) -> EpochTime:
+    def between(self, epoch_time: EpochTime, start: int, stop: int) -> EpochTime:
         """Return the time that passes between two epochs, seen from one that has begun.
 
         Args:
-            turn: the time of the epoch that has begun; it ends with the newest.
+            epoch_time: the time of the epoch that has begun; it ends with the newest.
             start: an epoch that some view stands at.
             stop: another, or the one that has begun.
         """
-        return replace(turn, before=self.cuts.get(start, {}), after=self.cuts.get(stop, turn.after))
+        return replace(
+            epoch_time, before=self.cuts.get(start, {}), after=self.cuts.get(stop, epoch_time.after)
+        )
 
     def marks_at(self, epoch: int, reads: Mapping[str, Collection[str]]) -> dict[str, int]:
         """Return the watermarks at an epoch, also of views that were not defined then.
@@ -257,10 +259,3 @@ class Watermarks:
     def is_idle(self, name: str) -> bool:
         """Whether a source is left out of its readers' watermarks."""
         return self._tracker.is_idle(name)
-
-
-def timing_of(definition: TableDefinition) -> Timing:
-    """Return which column of a table carries event time."""
-    if definition.event_time is None:
-        return Timing()
-    return Timing({definition.event_time: (Chain(),)})

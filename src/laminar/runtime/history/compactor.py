@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from laminar.delta.change import consolidate
 from laminar.delta.lateness import below
@@ -13,14 +13,11 @@ from laminar.delta.partials import merge_partials, partial_columns
 from laminar.delta.program import Merged
 from laminar.model.trace import Segment, Trace
 from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace
-from laminar.runtime.epoch.late_rows import LATE_ROWS
+from laminar.runtime.event_time.late_batch import LATE_ROWS, Cutoff
 from laminar.store import SegmentStore, compact, plan, stretches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Cutoff: TypeAlias = tuple[str, int]
-"""A column of time, and the bound before which rows are of no use any more."""
 
 LARGE_ROWS = 32_768
 """Segments of this size are merged rarely: reading them costs by row, not by file."""

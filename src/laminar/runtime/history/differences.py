@@ -16,7 +16,7 @@ from laminar.delta.change import Version, columns, consolidate
 from laminar.delta.program import Mapped, Merged
 from laminar.model.trace import WEIGHT, Manifest, Trace
 from laminar.runtime.relations.bindings import Bindings
-from laminar.runtime.relations.trace_versions import TraceVersions, moments_of
+from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -45,50 +45,52 @@ class Differences:
         self._store = store
         self._lock = threading.Lock()
 
-    def content(self, visible: Snapshot, relation: str, epoch: int) -> ChangeFrame | None:
+    def content(self, snapshot: Snapshot, relation: str, epoch: int) -> ChangeFrame | None:
         """Return all rows at an epoch, with weights; None if there are none."""
-        manifest = self._manifest(visible, relation, epoch)
+        manifest = self._manifest(snapshot, relation, epoch)
         if manifest is None:
             return None
         with self._lock:
-            faces = self._faces(visible, manifest, relation)
-            if not faces.state(relation).existed:
+            bindings = self._bindings(snapshot, manifest, relation)
+            if not bindings.state(relation).existed:
                 return None
-            faces.frame(relation, Version.AFTER).createOrReplaceTempView("__newer")
-            rows = self._consolidated(visible, relation, "SELECT * FROM __newer")
-            is_large = self._is_large(faces.held_rows([relation]))
+            bindings.frame(relation, Version.AFTER).createOrReplaceTempView("__newer")
+            rows = self._consolidated(snapshot, relation, "SELECT * FROM __newer")
+            is_large = self._is_large(bindings.held_rows([relation]))
         return ChangeFrame(rows, is_large, lambda: self._all_again(relation, epoch))
 
     def _all_again(self, relation: str, epoch: int) -> ChangeFrame:
-        found = self.content(self._engine.visible, relation, epoch)
+        found = self.content(self._engine.snapshot, relation, epoch)
         assert found is not None
         return found
 
-    def delta(self, visible: Snapshot, relation: str, older: int, newer: int) -> ChangeFrame | None:
+    def delta(
+        self, snapshot: Snapshot, relation: str, older: int, newer: int
+    ) -> ChangeFrame | None:
         """Return what changed between two epochs.
 
         Stored deltas are read as they are; only where a relation was built anew between the two,
         or never stored its rows, both contents are compared. None if nothing changed.
         """
-        first = self._manifest(visible, relation, older)
-        last = self._manifest(visible, relation, newer)
+        first = self._manifest(snapshot, relation, older)
+        last = self._manifest(snapshot, relation, newer)
         if first is None or last is None:
-            return None if last is None else self.content(visible, relation, newer)
-        moments = split(relation, visible, first, last)
+            return None if last is None else self.content(snapshot, relation, newer)
+        versions = split(relation, snapshot, first, last)
         with self._lock:
-            faces = self._faces(visible, last, relation, moments)
-            if moments is None:
-                rows = self._difference(visible, relation, first, last)
-                is_large = self._is_large(faces.held_rows([relation]))
-            elif faces.state(relation).changed:
-                rows = faces.consolidated_delta(relation)
-                is_large = self._is_large(faces.delta_rows(relation))
+            bindings = self._bindings(snapshot, last, relation, versions)
+            if versions is None:
+                rows = self._difference(snapshot, relation, first, last)
+                is_large = self._is_large(bindings.held_rows([relation]))
+            elif bindings.state(relation).changed:
+                rows = bindings.consolidated_delta(relation)
+                is_large = self._is_large(bindings.delta_rows(relation))
             else:
                 return None
         return ChangeFrame(rows, is_large, lambda: self._again(relation, older, newer))
 
     def _again(self, relation: str, older: int, newer: int) -> ChangeFrame:
-        found = self.delta(self._engine.visible, relation, older, newer)
+        found = self.delta(self._engine.snapshot, relation, older, newer)
         assert found is not None
         return found
 
@@ -96,52 +98,52 @@ class Differences:
         return rows > self._engine.settings.number("collect_limit_rows")
 
     def _difference(
-        self, visible: Snapshot, relation: str, older: Manifest, newer: Manifest
+        self, snapshot: Snapshot, relation: str, older: Manifest, newer: Manifest
     ) -> DataFrame:
         for manifest, name in ((older, "__older"), (newer, "__newer")):
-            faces = self._faces(visible, manifest, relation)
-            faces.frame(relation, Version.AFTER).createOrReplaceTempView(name)
-        listed = columns(visible.catalog.shape(relation).columns)
+            bindings = self._bindings(snapshot, manifest, relation)
+            bindings.frame(relation, Version.AFTER).createOrReplaceTempView(name)
+        listed = columns(snapshot.catalog.shape(relation).columns)
         minus = f"SELECT {listed}, -{WEIGHT} FROM __older"
         rows = f"SELECT {listed}, {WEIGHT} FROM __newer UNION ALL {minus}"
-        return self._consolidated(visible, relation, rows)
+        return self._consolidated(snapshot, relation, rows)
 
-    def _faces(
+    def _bindings(
         self,
-        visible: Snapshot,
+        snapshot: Snapshot,
         manifest: Manifest,
         relation: str,
-        moments: dict[str, TraceVersions] | None = None,
+        versions: dict[str, TraceVersions] | None = None,
     ) -> Bindings:
-        relations = visible.relations_at(manifest)
+        relations = snapshot.relations_at(manifest)
         # One that is behind is what its inputs were at its own epoch.
-        at = visible.reach(manifest, [relation])
-        held = moments_of(relations, manifest.traces, at) | (moments or {})
+        at = snapshot.reach(manifest, [relation])
+        held = versions_of(relations, manifest.traces, at) | (versions or {})
         return Bindings(self._session, self._store, relations, held)
 
-    def _consolidated(self, visible: Snapshot, relation: str, rows: str) -> DataFrame:
-        return self._session.sql(consolidate(rows, visible.catalog.shape(relation).columns))
+    def _consolidated(self, snapshot: Snapshot, relation: str, rows: str) -> DataFrame:
+        return self._session.sql(consolidate(rows, snapshot.catalog.shape(relation).columns))
 
-    def _manifest(self, visible: Snapshot, relation: str, epoch: int) -> Manifest | None:
+    def _manifest(self, snapshot: Snapshot, relation: str, epoch: int) -> Manifest | None:
         """Return an epoch; None if the relation was not defined then."""
-        if epoch == visible.manifest.epoch:
-            return visible.manifest
+        if epoch == snapshot.manifest.epoch:
+            return snapshot.manifest
         manifest = self._engine.timeline.get(epoch)
         if not any(each["name"] == relation for each in manifest.catalog):
             return None
-        return self._engine.timeline.at(epoch, visible.upstream([relation]))
+        return self._engine.timeline.at(epoch, snapshot.upstream([relation]))
 
 
 def split(
-    relation: str, visible: Snapshot, older: Manifest, newer: Manifest
+    relation: str, snapshot: Snapshot, older: Manifest, newer: Manifest
 ) -> dict[str, TraceVersions] | None:
     """Return the stored traces behind a relation, cut where the older epoch ended.
 
     None if that cannot be told from what is stored.
     """
-    before, after = visible.relations_at(older), visible.relations_at(newer)
-    begins, ends = visible.reach(older, [relation]), visible.reach(newer, [relation])
-    moments = moments_of(after, newer.traces, ends)
+    before, after = snapshot.relations_at(older), snapshot.relations_at(newer)
+    begins, ends = snapshot.reach(older, [relation]), snapshot.reach(newer, [relation])
+    versions = versions_of(after, newer.traces, ends)
     found: dict[str, TraceVersions] = {}
     waiting = [relation]
     while waiting:
@@ -154,7 +156,7 @@ def split(
             continue
         if isinstance(held, Merged) and not {name} <= older.traces.keys() & after.finished:
             return None  # accumulators only: a part of them is no part of the rows
-        schema = moments[name].schema
+        schema = versions[name].schema
         then = Trace(schema, older.traces.get(name, Trace(schema)).cut(begins)[0])
         now = Trace(schema, newer.traces.get(name, Trace(schema)).cut(ends)[0])
         cut = now.split(then)

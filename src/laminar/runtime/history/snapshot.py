@@ -39,12 +39,12 @@ class Snapshot:
         Raises:
             NoCommonEpoch: a view began after the epoch that another one is at.
         """
-        standing = ViewProgress.from_json(manifest.state)
-        at = {name: standing.cursor(name, manifest.epoch) for name in names}
+        progress = ViewProgress.from_json(manifest.state)
+        at = {name: progress.cursor(name, manifest.epoch) for name in names}
         oldest = min(at.values(), default=manifest.epoch)
         if oldest < manifest.epoch:
             for name in self.upstream(list(names)):
-                begins = standing.filled.get(name, 0)
+                begins = progress.filled.get(name, 0)
                 if begins > oldest:
                     raise NoCommonEpoch(name, begins, min(at, key=lambda each: at[each]), oldest)
         return oldest

@@ -38,7 +38,7 @@ def changed_shape(shape: Shape) -> Shape:
 def changed_rows(
     between: Differences,
     timeline: Timeline,
-    visible: Snapshot,
+    snapshot: Snapshot,
     asked: ChangeRange,
     empty: DataFrame,
 ) -> DataFrame:
@@ -47,20 +47,20 @@ def changed_rows(
     Args:
         between: tells what changed.
         timeline: the epochs that are kept.
-        visible: the definitions.
+        snapshot: the definitions.
         asked: relation and range; without a last epoch, up to the newest.
         empty: a frame with the relation's columns, the weight, and no rows.
 
     Raises:
         EpochNotFound: the epoch before the first one is pruned, or one is not there yet.
     """
-    name = visible.catalog.resolve(asked.relation)
-    shape = visible.catalog.shape(name)
+    name = snapshot.catalog.resolve(asked.relation)
+    shape = snapshot.catalog.shape(name)
     for column, _ in _OWN:
         if column in (each.lower() for each in shape.columns):
             raise NotSupported(f'changes of "{name}", which has a column {column}', "rename it")
     kept = timeline.epochs()
-    newest = visible.manifest.epoch
+    newest = snapshot.manifest.epoch
     last = newest if asked.last is None else asked.last
     taken = asked.first - 1
     if last > newest or asked.first > newest:
@@ -72,16 +72,16 @@ def changed_rows(
     parts: list[DataFrame] = []
     for epoch in (each for each in kept if taken < each <= last):
         if taken < 0:
-            told = between.content(visible, name, epoch)
+            told = between.content(snapshot, name, epoch)
         else:
-            told = between.delta(visible, name, taken, epoch)
+            told = between.delta(snapshot, name, taken, epoch)
         taken = epoch
         if told is not None:
             parts.append(_stamped(told.frame, epoch, timeline.get(epoch).committed_at))
-    rows = parts[0] if parts else _stamped(empty, 0, visible.manifest.committed_at)
+    rows = parts[0] if parts else _stamped(empty, 0, snapshot.manifest.committed_at)
     for part in parts[1:]:
         rows = rows.unionAll(part)
-    catalog = visible.catalog
+    catalog = snapshot.catalog
     key = row_key(name, catalog.relations.by_name, catalog.primary_keys())
     return _typed(rows, shape, key)
 

@@ -8,7 +8,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from laminar.model.trace import ARRIVAL, WEIGHT
-from laminar.runtime.epoch.late_rows import ARROW, LateBatch
+from laminar.runtime.event_time.late_batch import LATE_SCHEMA, LateBatch
 
 
 def split(table: pa.Table, column: str, limit_us: int) -> tuple[pa.Table, pa.Table | None]:
@@ -40,6 +40,6 @@ def as_late(relation: str, column: str, rows: pa.Table, epoch: int, limit: int) 
             "row": pa.array(texts, pa.string()),
             WEIGHT: weights,
         },
-        schema=ARROW,
+        schema=LATE_SCHEMA,
     )
     return LateBatch(relation, rows.num_rows, table)

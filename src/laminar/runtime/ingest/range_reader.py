@@ -59,7 +59,7 @@ class RangeReader:
     """Turns ranges into segments.
 
     Args:
-        room: epoch -> where it works.
+        workspace: epoch -> where it works.
         pending: rows that were pushed.
         sources: connectors by table.
         settings: how far ahead of the wall clock rows may be.
@@ -68,13 +68,13 @@ class RangeReader:
 
     def __init__(
         self,
-        room: Callable[[int], Workspace],
+        workspace: Callable[[int], Workspace],
         pending: PendingLog,
         sources: Mapping[str, Source],
         settings: TimeSettings,
         prefix: Callable[[str], Prefix | None],
     ) -> None:
-        self._room = room
+        self._workspace = workspace
         self._pending = pending
         self._sources = sources
         self._settings = settings
@@ -130,7 +130,7 @@ class RangeReader:
             now_ms: the wall clock, for rows in the future.
         """
         source = self._sources[taken.table]
-        spark, store = self._room(number).session, self._room(number).store
+        spark, store = self._workspace(number).session, self._workspace(number).store
         table = read_arrow(source, taken.start, taken.end)
         if table is not None:
             return table
@@ -178,7 +178,7 @@ class RangeReader:
         if definition.event_time is not None and self._is_live(definition):
             rows, ahead = split(rows, definition.event_time, self._limit(now_ms))
         rows = without(rows)
-        store = self._room(number).store
+        store = self._workspace(number).store
         segment = store.write_arrow(definition.name, number, rows, _times(definition))
         return ReadRange(segment, ahead, marks)
 
@@ -191,7 +191,7 @@ class RangeReader:
         self, segment: Segment | None, definition: TableDefinition, number: int, now_ms: int
     ) -> ReadRange:
         """Write a segment again if it knows of rows in the future, which is rare."""
-        root, time = self._room(number).store.root, definition.event_time
+        root, time = self._workspace(number).store.root, definition.event_time
         limit = self._limit(now_ms)
         if segment is None or time is None or segment.spans.get(time, (0, 0))[1] <= limit:
             return ReadRange(segment, None, _largest(root, segment, definition))

@@ -132,11 +132,11 @@ def _checkpoints(engine: Engine) -> CheckpointMetrics:
 
 
 def _groups(engine: Engine) -> dict[str, GroupMetrics]:
-    holding = engine.holding
+    scheduler = engine.scheduler
     found: dict[str, GroupMetrics] = {}
-    for each in holding.groups():
-        counted = holding.counters.get(each.name, Counters())
-        age = engine.manifest.epoch - holding.reach(each.members)
+    for each in scheduler.groups():
+        counted = scheduler.counters.get(each.name, Counters())
+        age = engine.manifest.epoch - scheduler.reach(each.members)
         found[each.name] = GroupMetrics(
             each.group.epoch, age, counted.holds, counted.retries, counted.failures
         )

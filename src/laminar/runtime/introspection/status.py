@@ -245,15 +245,15 @@ def state_of(name: str, manifest: Manifest) -> tuple[str, str | None]:
 
     Why a view is behind is known as of the newest epoch that went without it.
     """
-    standing = ViewProgress.from_json(manifest.state)
+    progress = ViewProgress.from_json(manifest.state)
     if name in manifest.state.get("paused", ()):
         return "paused", None
-    failure = standing.failures.get(name)
+    failure = progress.failures.get(name)
     if failure is not None:
         return "suspended" if failure.is_suspended else "failing", failure.reason
-    if name in standing.gated:
+    if name in progress.gated:
         return "gated", "no view may see its rows yet"
-    if name not in standing.behind:
+    if name not in progress.behind:
         return "running", None
     report = manifest.state.get("report") or {}
     said = {each["name"]: each["reason"] for each in report.get("held", ())}.get(name)

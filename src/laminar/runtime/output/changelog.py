@@ -57,30 +57,30 @@ class DagChangelogPropagator:
     def pinned(self, epoch: int) -> frozenset[int]:
         """Return the epochs that consumers still need, as an epoch is committed."""
         # Whoever starts to follow a relation that is held starts where it is held.
-        pinned = set(self._engine.holding.since.values())
+        pinned = set(self._engine.scheduler.since.values())
         for need in (each for needs in self.needs for each in needs()):
             least = need.taken
             if need.within is not None and epoch - least > need.within:
                 continue
             # What is held has not changed since; its last content is enough.
-            if need.is_away or need.relation in self._engine.holding.since:
+            if need.is_away or need.relation in self._engine.scheduler.since:
                 pinned |= {least, least + 1}
             else:
                 pinned |= set(range(least, epoch + 1))
         return frozenset(pinned)
 
-    def reach(self, visible: Snapshot, relation: str) -> int:
+    def reach(self, snapshot: Snapshot, relation: str) -> int:
         """Return the newest epoch of which it is settled what changed in a relation."""
-        manifest = visible.manifest
+        manifest = snapshot.manifest
         return int(manifest.state.get("held", {}).get(relation, manifest.epoch))
 
-    def epochs(self, visible: Snapshot, relation: str, after: int) -> list[int]:
+    def epochs(self, snapshot: Snapshot, relation: str, after: int) -> list[int]:
         """Return the epochs a consumer has not taken, oldest first.
 
         Raises:
             EpochNotFound: the last one it took is pruned, so what follows cannot be told.
         """
-        last = self.reach(visible, relation)
+        last = self.reach(snapshot, relation)
         if after >= last:
             return []  # it may be ahead of epochs that are being replayed
         kept = self._engine.timeline.epochs()

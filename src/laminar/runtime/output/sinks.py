@@ -148,31 +148,31 @@ class Publisher:
             start = each.from_epoch if taken is None else taken
             yield Need(each.relation, start, is_away=each.name not in self._connectors)
 
-    def publish(self, epoch: int, faces: Bindings) -> None:
+    def publish(self, epoch: int, bindings: Bindings) -> None:
         """Hand a committed epoch to all sinks; one that fails does not keep it from the others."""
         failed: list[ConnectorError] = []
         for each in self._present():
             try:
-                self._publish(each, epoch, faces)
+                self._publish(each, epoch, bindings)
             except ConnectorError as error:
                 failed.append(error)
         if failed:
             raise failed[0]
 
     def _present(self) -> list[SinkDefinition]:
-        held = self._engine.holding.since
+        held = self._engine.scheduler.since
         return [
             each
             for each in self.sinks()
             if each.name in self._connectors and each.relation not in held
         ]
 
-    def _publish(self, sink: SinkDefinition, epoch: int, faces: Bindings) -> None:
+    def _publish(self, sink: SinkDefinition, epoch: int, bindings: Bindings) -> None:
         if self.cursor(sink.name) != epoch - 1:
             self._catch_up(sink)
             return
-        if faces.state(sink.relation).changed:
-            self._write(sink, epoch, faces.consolidated_delta(sink.relation))
+        if bindings.state(sink.relation).changed:
+            self._write(sink, epoch, bindings.consolidated_delta(sink.relation))
         self._cursors.advance(sink.name, epoch)
 
     def catch_up(self) -> None:
@@ -181,16 +181,16 @@ class Publisher:
             self._catch_up(each)
 
     def _catch_up(self, sink: SinkDefinition) -> None:
-        log, visible = self._engine.changelog, self._engine.visible
+        log, snapshot = self._engine.changelog, self._engine.snapshot
         taken = self.cursor(sink.name)
         if taken is None:
             taken = sink.from_epoch
-            rows = log.between.content(visible, sink.relation, taken)
+            rows = log.between.content(snapshot, sink.relation, taken)
             if rows is not None:
                 self._write(sink, taken, rows.frame)
             self._cursors.advance(sink.name, taken)
-        for epoch in log.epochs(visible, sink.relation, taken):
-            found = log.between.delta(visible, sink.relation, taken, epoch)
+        for epoch in log.epochs(snapshot, sink.relation, taken):
+            found = log.between.delta(snapshot, sink.relation, taken, epoch)
             if found is not None:
                 self._write(sink, epoch, found.frame)
             taken = epoch
@@ -231,7 +231,7 @@ def define_sink(
         if connector is not None and engine.publisher.attach(definition.name, relation, connector):
             return definition
         definition = replace(
-            definition, from_epoch=engine.changelog.reach(engine.visible, relation)
+            definition, from_epoch=engine.changelog.reach(engine.snapshot, relation)
         )
         connector = connector or engine.publisher.build(definition)
         engine.publisher.refuse_shared(connector)

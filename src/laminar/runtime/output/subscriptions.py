@@ -116,20 +116,20 @@ class Subscription(Generic[_T]):
         self.follows = name is not None
         self._is_stored = False
         self._present = present
-        visible = engine.visible
-        reach = self._log.reach(visible, relation)
+        snapshot = engine.snapshot
+        reach = self._log.reach(snapshot, relation)
         self._wants_all = taken is None
         self._given: int | None = None
         self.taken = reach if taken is None else min(taken, reach)
         """The last epoch that was taken: what `from_epoch` is to be, to go on from here."""
         engine.subscriptions.add(self)  # from now on nothing it needs is removed
         self._saved: int | None = None
-        self.definition = self._fingerprint(visible)
+        self.definition = self._fingerprint(snapshot)
         """Changes when what is followed is defined anew."""
         if taken is not None:
-            if taken > visible.manifest.epoch:
+            if taken > snapshot.manifest.epoch:
                 engine.timeline.get(taken)
-            self._log.epochs(visible, relation, self.taken)  # at once, if it is gone
+            self._log.epochs(snapshot, relation, self.taken)  # at once, if it is gone
 
     def __iter__(self) -> Subscription[_T]:
         """Return itself."""
@@ -140,12 +140,12 @@ class Subscription(Generic[_T]):
         self.ack()
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
         while not self.is_closed:
-            visible = self._engine.visible
-            found = self._next(visible)
+            snapshot = self._engine.snapshot
+            found = self._next(snapshot)
             if found is not None:
                 return found
             self._save()
-            if not self._wait(visible, deadline):
+            if not self._wait(snapshot, deadline):
                 break
         raise StopIteration
 
@@ -160,19 +160,19 @@ class Subscription(Generic[_T]):
         self.is_closed = True
         self._log.notify()
 
-    def _next(self, visible: Snapshot) -> tuple[int, _T] | None:
-        if self._fingerprint(visible) != self.definition:
+    def _next(self, snapshot: Snapshot) -> tuple[int, _T] | None:
+        if self._fingerprint(snapshot) != self.definition:
             raise SubscriptionEnded(self.relation, "it was dropped, or defined anew", self.name)
         if self._wants_all:
-            rows = self._all_rows(visible)
+            rows = self._all_rows(snapshot)
             made = None if rows is None else self._present(rows, self.taken)
             if made is not None:
                 self._given = self.taken
                 return self.taken, made
             self._wants_all = False
-        for epoch in self._log.epochs(visible, self.relation, self.taken):
+        for epoch in self._log.epochs(snapshot, self.relation, self.taken):
             self._follow()
-            found = self._log.between.delta(visible, self.relation, self.taken, epoch)
+            found = self._log.between.delta(snapshot, self.relation, self.taken, epoch)
             made = None if found is None else self._present(found, epoch)
             if made is not None:
                 self._given = epoch
@@ -180,13 +180,13 @@ class Subscription(Generic[_T]):
             self.taken = epoch
         return None
 
-    def _all_rows(self, visible: Snapshot) -> ChangeFrame | None:
+    def _all_rows(self, snapshot: Snapshot) -> ChangeFrame | None:
         """Return all rows, of a newer epoch if the first one was removed before it was read."""
         try:
-            return self._log.between.content(visible, self.relation, self.taken)
+            return self._log.between.content(snapshot, self.relation, self.taken)
         except EpochNotFound:
-            self.taken = self._log.reach(visible, self.relation)
-            return self._log.between.content(visible, self.relation, self.taken)
+            self.taken = self._log.reach(snapshot, self.relation)
+            return self._log.between.content(snapshot, self.relation, self.taken)
 
     def _follow(self) -> None:
         """Have the rows stored from now on: then the next changes need no comparison."""
@@ -197,7 +197,7 @@ class Subscription(Generic[_T]):
     def _wait(self, seen: Snapshot, deadline: float | None) -> bool:
         """Wait for another epoch; say whether there may be one."""
         with self._log.moved:
-            while not self.is_closed and self._engine.visible is seen:
+            while not self.is_closed and self._engine.snapshot is seen:
                 left = None if deadline is None else deadline - time.monotonic()
                 if (left is None and not self._log.is_live) or (left is not None and left <= 0):
                     return False
@@ -212,10 +212,10 @@ class Subscription(Generic[_T]):
             self._engine.subscriptions.save(self.name, self.taken, about)
             self._saved = self.taken
 
-    def _fingerprint(self, visible: Snapshot) -> str:
-        if self.relation not in visible.catalog.definitions:
+    def _fingerprint(self, snapshot: Snapshot) -> str:
+        if self.relation not in snapshot.catalog.definitions:
             return ""
-        return fingerprint(visible.manifest, visible.upstream([self.relation]))
+        return fingerprint(snapshot.manifest, snapshot.upstream([self.relation]))
 
 
 def subscribe(
@@ -228,7 +228,7 @@ def subscribe(
     timeout: float | None = None,
 ) -> Subscription[_T]:
     """Open a subscription; one with a known name goes on where it was, unless told otherwise."""
-    relation = engine.visible.catalog.resolve(relation)
+    relation = engine.snapshot.catalog.resolve(relation)
     engine.retention.refuse_reading(relation)
     if name is not None and engine.read_only:
         raise ReadOnlyDatabase("a subscription with a name", str(engine.root))

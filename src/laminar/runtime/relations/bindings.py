@@ -1,6 +1,6 @@
 """The relations of one epoch, bound in Spark under the names that statements use.
 
-Binding is lazy: a face that no statement names costs nothing. A face is built from stored
+Binding is lazy: a binding that no statement names costs nothing. A binding is built from stored
 segments, from a fused definition, or from partial accumulators.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from laminar.delta.change import State, Version, bag, consolidate, quote, table
+from laminar.delta.change import State, Version, bag, consolidate, quote, signed_rows, table
 from laminar.delta.linear import keeps_weights
 from laminar.delta.partials import content
 from laminar.delta.program import Mapped, Merged
@@ -22,7 +22,6 @@ from laminar.model.event_time import END_OF_TIME, final, through
 from laminar.model.trace import WEIGHT, Segment
 from laminar.plan.nodes import Horizon, Project
 from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace
-from laminar.runtime.epoch.python_operators import signed_rows
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.relations.trace_versions import TraceVersions
 from laminar.runtime.spark.statement_cache import StatementCache
@@ -32,17 +31,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _WORD = re.compile(r"\b\w+__\w+\b")
-"""How faces are called in statements, see `delta.change.table`."""
+"""How bindings are called in statements, see `delta.change.table`."""
 
 
 @dataclass(slots=True)
 class _Names:
     """What a statement has to be told about the names it uses."""
 
-    ports: StatementCache | None = None
+    statement_cache: StatementCache | None = None
     """Where stored rows are read from; None for views of the session."""
     defined: dict[str, str] = field(default_factory=dict)
-    """Face -> what stands for it, in an order in which each names only those before."""
+    """Binding -> what stands for it, in an order in which each names only those before."""
     is_of_now: bool = False
     """Whether a name belongs to this epoch alone, so that the statement cannot be kept."""
 
@@ -50,28 +49,28 @@ class _Names:
         """Return a statement that says itself what its names mean."""
         if not self.defined:
             return sql
-        listed = ",\n".join(f"{face} AS ({text})" for face, text in self.defined.items())
+        listed = ",\n".join(f"{binding} AS ({text})" for binding, text in self.defined.items())
         return f"WITH {listed}\n{sql}"
 
 
 class States(Mapping[str, State]):
     """The state of every relation, worked out when asked for."""
 
-    def __init__(self, faces: Bindings) -> None:
-        self._faces = faces
+    def __init__(self, bindings: Bindings) -> None:
+        self._bindings = bindings
 
     def __getitem__(self, name: str) -> State:
-        return self._faces.state(name)
+        return self._bindings.state(name)
 
     def horizon(self, horizon: Horizon) -> int | None:
         """Return the first end of a window that is not final; None if no row can be late."""
-        return self._faces.horizon(horizon)
+        return self._bindings.horizon(horizon)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._faces.relations.by_name)
+        return iter(self._bindings.relations.by_name)
 
     def __len__(self) -> int:
-        return len(self._faces.relations.by_name)
+        return len(self._bindings.relations.by_name)
 
 
 class Bindings:
@@ -81,10 +80,10 @@ class Bindings:
         session: where names are bound; only one epoch at a time uses it.
         store: reads segments in that session.
         relations: the physical graph.
-        moments: trace name -> moment; grows as the epoch computes deltas.
+        versions: trace name -> its versions; grows as the epoch computes deltas.
         first: relations that are filled for the first time.
-        careful: rows that are taken back within a face are left out of it, at a cost.
-        turn: the epoch's time.
+        careful: rows that are taken back within a binding are left out of it, at a cost.
+        epoch_time: the epoch's time.
         ports: what statements that run at once read segments through; without, none is kept.
     """
 
@@ -93,27 +92,27 @@ class Bindings:
         session: SparkSession,
         store: SegmentStore,
         relations: StoragePlan,
-        moments: dict[str, TraceVersions],
+        versions: dict[str, TraceVersions],
         first: frozenset[str] = frozenset(),
         *,
         careful: bool = False,
-        turn: EpochTime | None = None,
-        ports: StatementCache | None = None,
+        epoch_time: EpochTime | None = None,
+        statement_cache: StatementCache | None = None,
     ) -> None:
-        self.turn = turn or EpochTime()
+        self.epoch_time = epoch_time or EpochTime()
         self.relations = relations
-        self.moments = moments
+        self.versions = versions
         self.first = first
         self._careful = careful
         self.states = States(self)
         self.session = session
         self._store = store
-        self._ports = None if careful else ports
-        if self._ports is not None:
-            self._ports.serve(relations)
+        self._statement_cache = None if careful else statement_cache
+        if self._statement_cache is not None:
+            self._statement_cache.serve(relations, len(relations.by_name))
         self._bound: set[str] = set()
         self._cuts: dict[str, tuple[str, tuple[Segment, ...]]] = {}  # name -> schema, segments
-        self._views: dict[str, str] = {}  # face -> the view of its port
+        self._views: dict[str, str] = {}  # binding -> the view of its port
         self._loose: set[str] = set()  # names of frames that only this epoch has
         self._shared: dict[str, DataFrame] = {}
         self._lock = threading.RLock()
@@ -123,7 +122,7 @@ class Bindings:
         if name not in self.relations.fused:
             if self._is_lazy(name):
                 return self._lazy_state(name)
-            return self.moments[name].state
+            return self.versions[name].state
         relation = self.relations.by_name[name]
         assert isinstance(relation, Mapped)
         found = change(relation.node, self.states, first=bool(self.first))
@@ -142,7 +141,7 @@ class Bindings:
         """The state of groups that are finished when read; without keys there is always a row."""
         relation = self.relations.by_name[name]
         assert isinstance(relation, Merged)
-        found = self.moments[partial_trace(name)].state
+        found = self.versions[partial_trace(name)].state
         return found if relation.node.keys else replace(found, existed=True)
 
     def _is_lazy(self, name: str) -> bool:
@@ -150,26 +149,26 @@ class Bindings:
         return isinstance(relation, Merged) and name not in self.relations.finished
 
     def run(self, sql: str, names: tuple[str, ...]) -> DataFrame:
-        """Analyse a statement over faces of the named relations."""
+        """Analyse a statement over bindings of the named relations."""
         return self._analysed(sql, names, _Names())
 
     def compute(self, sql: str, names: tuple[str, ...]) -> DataFrame:
         """Return the frame of a statement that runs now: it may have been analysed before."""
-        if self._ports is None or not self._ports.are_possible:
+        if self._statement_cache is None or not self._statement_cache.are_possible:
             return self.run(sql, names)
-        return self._analysed(sql, names, _Names(self._ports))
+        return self._analysed(sql, names, _Names(self._statement_cache))
 
     def _analysed(self, sql: str, names: tuple[str, ...], known: _Names) -> DataFrame:
         with self._lock:
             self._provide(sql, names, known)
         # Outside the lock: analysing takes longer than binding, and nodes run side by side.
         text = known.statement(sql)
-        if known.ports is None or known.is_of_now:
+        if known.statement_cache is None or known.is_of_now:
             return self.session.sql(text)
-        return known.ports.statement(text)
+        return known.statement_cache.statement(text)
 
     def _provide(self, sql: str, names: tuple[str, ...], known: _Names) -> None:
-        """Make every face that a statement names known to it.
+        """Make every binding that a statement names known to it.
 
         Stored rows are bound as a view of the session. What is only a definition goes into the
         statement itself: analysing it apart would cost as much again.
@@ -177,48 +176,48 @@ class Bindings:
         used = set(_WORD.findall(sql))
         for name in names:
             for version in Version:
-                face = table(name, version)
-                if face in used and face not in known.defined:
-                    self._provide_face(name, version, face, known)
+                binding = table(name, version)
+                if binding in used and binding not in known.defined:
+                    self._provide_binding(name, version, binding, known)
                 partial = table(partial_trace(name), version)
                 if partial in used:
                     self._bind_stored(partial, partial_trace(name), version, known)
-        for face in used & self._cuts.keys():
-            self._bind_cut(face, *self._cuts[face], known)
+        for binding in used & self._cuts.keys():
+            self._bind_cut(binding, *self._cuts[binding], known)
         known.is_of_now |= not used.isdisjoint(self._loose)
 
-    def _provide_face(self, name: str, version: Version, face: str, known: _Names) -> None:
-        if face in self._shared:
-            if face not in self._loose:
-                self.bind(face, self._shared[face])
+    def _provide_binding(self, name: str, version: Version, binding: str, known: _Names) -> None:
+        if binding in self._shared:
+            if binding not in self._loose:
+                self.bind(binding, self._shared[binding])
             return
         definition = self._definition(name, version)
         if definition is None:
-            self._bind_stored(face, name, version, known)
+            self._bind_stored(binding, name, version, known)
             return
         sql, reads = definition
         self._provide(sql, reads, known)
-        known.defined[face] = sql
+        known.defined[binding] = sql
 
-    def _bind_stored(self, face: str, trace: str, version: Version, known: _Names) -> None:
-        if known.ports is None:
-            if face not in self._bound:
-                self._stored(trace, version).createOrReplaceTempView(face)
-                self._bound.add(face)
+    def _bind_stored(self, binding: str, trace: str, version: Version, known: _Names) -> None:
+        if known.statement_cache is None:
+            if binding not in self._bound:
+                self._stored(trace, version).createOrReplaceTempView(binding)
+                self._bound.add(binding)
             return
-        moment = self.moments[trace]
-        self._bind_cut(face, moment.schema, moment.segments(version), known)
+        trace_versions = self.versions[trace]
+        self._bind_cut(binding, trace_versions.schema, trace_versions.segments(version), known)
 
     def _bind_cut(
-        self, face: str, schema: str, segments: tuple[Segment, ...], known: _Names
+        self, binding: str, schema: str, segments: tuple[Segment, ...], known: _Names
     ) -> None:
-        if known.ports is None:
-            self._store.frame(schema, segments).createOrReplaceTempView(face)
+        if known.statement_cache is None:
+            self._store.frame(schema, segments).createOrReplaceTempView(binding)
             return
-        if face not in self._views:
+        if binding not in self._views:
             # Once an epoch: a statement that reads the port may be running already.
-            self._views[face] = known.ports.view(face, schema, segments)
-        known.defined.setdefault(face, f"SELECT * FROM {self._views[face]}")
+            self._views[binding] = known.statement_cache.view(binding, schema, segments)
+        known.defined.setdefault(binding, f"SELECT * FROM {self._views[binding]}")
 
     def bind(self, name: str, frame: DataFrame) -> str:
         """Give a frame of this epoch a name for statements; return the name."""
@@ -228,7 +227,7 @@ class Bindings:
         return name
 
     def _definition(self, name: str, version: Version) -> tuple[str, tuple[str, ...]] | None:
-        """Return the text that stands for a face, and what it reads; None for stored rows."""
+        """Return the text that stands for a binding, and what it reads; None for stored rows."""
         relation = self.relations.by_name[name]
         if isinstance(relation, Mapped) and name in self.relations.fused:
             found = change(with_names(relation), self.states, first=bool(self.first))
@@ -239,32 +238,32 @@ class Bindings:
             }[version]
             return (nothing(relation), ()) if rows is None else (rows, relation.reads)
         if isinstance(relation, Merged) and self._is_lazy(name):
-            face = table(partial_trace(name), version)
-            held = self.moments[partial_trace(name)].state
+            binding = table(partial_trace(name), version)
+            held = self.versions[partial_trace(name)].state
             units = held.held_units and (held.units or not held.changed)
             positive = held.positive and (held.insert_only or not held.changed)
-            return content(relation, face, positive=positive, units=units), (name,)
+            return content(relation, binding, positive=positive, units=units), (name,)
         return None
 
     def frame(self, name: str, version: Version) -> DataFrame:
-        """Return one face of a relation as a frame with weights."""
+        """Return one binding of a relation as a frame with weights."""
         with self._lock:
-            face = table(name, version)
-            if face in self._shared:
-                return self._shared[face]
+            binding = table(name, version)
+            if binding in self._shared:
+                return self._shared[binding]
             definition = self._definition(name, version)
             return self._stored(name, version) if definition is None else self.run(*definition)
 
     def _stored(self, name: str, version: Version) -> DataFrame:
-        moment = self.moments[name]
-        segments = moment.segments(version)
-        frame = self._store.frame(moment.schema, segments)
+        trace_versions = self.versions[name]
+        segments = trace_versions.segments(version)
+        frame = self._store.frame(trace_versions.schema, segments)
         if not self._careful or all(each.insert_only for each in segments):
             return frame
-        face = table(name, f"raw_{version}")
-        frame.createOrReplaceTempView(face)
+        binding = table(name, f"raw_{version}")
+        frame.createOrReplaceTempView(binding)
         names = tuple(column for column in frame.columns if column != WEIGHT)
-        return self.session.sql(consolidate(f"SELECT * FROM {face}", names))
+        return self.session.sql(consolidate(f"SELECT * FROM {binding}", names))
 
     def content(self, name: str) -> DataFrame:
         """Return a relation's rows after the epoch, as plain rows."""
@@ -279,8 +278,8 @@ class Bindings:
     def plain_delta(self, name: str, sign: int) -> DataFrame:
         """Return what an epoch inserted into a relation (or took from it), as plain rows."""
         relation = self.relations.by_name[name]
-        face = table(name, Version.DELTA)
-        rows = signed_rows(face, relation.shape.columns, self.state(name), sign)
+        binding = table(name, Version.DELTA)
+        rows = signed_rows(binding, relation.shape.columns, self.state(name), sign)
         return self.run(rows, (name,))
 
     def consolidated_delta(self, name: str) -> DataFrame:
@@ -288,16 +287,16 @@ class Bindings:
         names = self.relations.by_name[name].shape.columns
         if self.state(name).insert_only:
             return self.frame(name, Version.DELTA).select(*(quote(each) for each in names), WEIGHT)
-        face = table(name, Version.DELTA)
-        return self.run(consolidate(f"SELECT * FROM {face}", names), (name,))
+        binding = table(name, Version.DELTA)
+        return self.run(consolidate(f"SELECT * FROM {binding}", names), (name,))
 
     def delta_rows(self, name: str) -> int:
         """Return how many rows an epoch's delta stands on."""
         relation = self.relations.by_name[name]
         if name in self.relations.fused:
             return sum(self.delta_rows(each) for each in relation.reads)
-        moment = self.moments.get(name) or self.moments[partial_trace(name)]
-        return moment.changed_rows
+        trace_versions = self.versions.get(name) or self.versions[partial_trace(name)]
+        return trace_versions.changed_rows
 
     def held_rows(self, names: Iterable[str]) -> int:
         """Return how many stored rows the content of relations stands on."""
@@ -310,12 +309,12 @@ class Bindings:
             if name in self.relations.fused:
                 waiting += self.relations.by_name[name].reads
             trace = partial_trace(name) if self._is_lazy(name) else name
-            rows += sum(each.rows for each in self.moments[trace].before)
+            rows += sum(each.rows for each in self.versions[trace].before)
         return rows
 
     def final(self, horizon: Horizon) -> int | None:
         """Return the first end of a window that was not final when the epoch began."""
-        return final(horizon.chains, self.turn.before.get(horizon.view))
+        return final(horizon.chains, self.epoch_time.before.get(horizon.view))
 
     def horizon(self, horizon: Horizon) -> int | None:
         """Return the same; None if no row of the epoch is in a window before that."""
@@ -336,7 +335,7 @@ class Bindings:
             known = [through(steps, low) for low, steps in lows if low is not None]
             return min(known) if known and len(known) == len(lows) else None
         lazy = self._is_lazy(relation)
-        delta = self.moments[partial_trace(relation) if lazy else relation].delta
+        delta = self.versions[partial_trace(relation) if lazy else relation].delta
         if any(column not in each.spans for each in delta):
             return None
         return min((each.spans[column][0] for each in delta), default=END_OF_TIME)
@@ -348,10 +347,10 @@ class Bindings:
 
         Others may want others of the same trace, at the same time.
         """
-        face = table(trace, f"{what}_{zlib.crc32(reader.encode()):08x}")
+        binding = table(trace, f"{what}_{zlib.crc32(reader.encode()):08x}")
         with self._lock:
-            self._cuts[face] = self.moments[trace].schema, segments
-        return face
+            self._cuts[binding] = self.versions[trace].schema, segments
+        return binding
 
     def share(self, name: str) -> None:
         """Compute a fused relation's delta once and keep it for all its readers."""

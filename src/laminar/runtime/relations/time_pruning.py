@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from laminar.runtime.relations.bindings import Bindings
 
 
-def near(relation: Mapped, sql: str, faces: Bindings) -> str:
-    """Return the statement with faces of joined relations cut to what is within reach."""
+def near(relation: Mapped, sql: str, bindings: Bindings) -> str:
+    """Return the statement with bindings of joined relations cut to what is within reach."""
     join = _join(relation.node)
     if join is None or len(join.inputs) != 2 or not _both_plain(join):
         return sql
-    times = {name: frozenset(known) for name, known in faces.relations.lineage.items()}
+    times = {name: frozenset(known) for name, known in bindings.relations.lineage.items()}
     known = flows(join, times)
     for reach in reaches(join):
         ours, theirs = known.get(reach.earlier), known.get(reach.later)
@@ -34,14 +34,14 @@ def near(relation: Mapped, sql: str, faces: Bindings) -> str:
             continue
         if ours[0].steps or theirs[0].steps or ours[0].relation == theirs[0].relation:
             continue
-        changed = _delta_span(faces, ours[0].relation, ours[0].column)
+        changed = _delta_span(bindings, ours[0].relation, ours[0].column)
         if changed is None:
             continue
         # The rows of the other relation that may meet a changed row lie between these.
         low = None if reach.least is None else changed[0] + reach.least
         high = None if reach.most is None else changed[1] + reach.most
         there = theirs[0]
-        sql = _cut(faces, sql, relation.shape.name, there.relation, there.column, (low, high))
+        sql = _cut(bindings, sql, relation.shape.name, there.relation, there.column, (low, high))
     return sql
 
 
@@ -64,31 +64,31 @@ def _both_plain(join: Join) -> bool:
     return all(scans(each) for each in join.inputs)
 
 
-def _delta_span(faces: Bindings, relation: str, column: str) -> Span | None:
-    moment = faces.moments.get(relation)
-    if moment is None or relation in faces.relations.fused or not moment.delta:
+def _delta_span(bindings: Bindings, relation: str, column: str) -> Span | None:
+    trace_versions = bindings.versions.get(relation)
+    if trace_versions is None or relation in bindings.relations.fused or not trace_versions.delta:
         return None
-    return united(moment.delta).get(column)
+    return united(trace_versions.delta).get(column)
 
 
 def _cut(
-    faces: Bindings,
+    bindings: Bindings,
     sql: str,
     reader: str,
     relation: str,
     column: str,
     limits: tuple[int | None, int | None],
 ) -> str:
-    if relation in faces.relations.fused or relation not in faces.moments:
+    if relation in bindings.relations.fused or relation not in bindings.versions:
         return sql
-    moment = faces.moments[relation]
+    trace_versions = bindings.versions[relation]
     for version in (Version.BEFORE, Version.AFTER):
-        face = table(relation, version)
-        segments = moment.segments(version)
+        binding = table(relation, version)
+        segments = trace_versions.segments(version)
         kept = tuple(each for each in segments if _meets(each, column, limits))
-        if len(kept) < len(segments) and re.search(rf"\b{face}\b", sql):
-            bound = faces.bind_segments(relation, kept, reader, f"{version}_near")
-            sql = re.sub(rf"\b{face}\b", bound, sql)
+        if len(kept) < len(segments) and re.search(rf"\b{binding}\b", sql):
+            bound = bindings.bind_segments(relation, kept, reader, f"{version}_near")
+            sql = re.sub(rf"\b{binding}\b", bound, sql)
     return sql
 
 

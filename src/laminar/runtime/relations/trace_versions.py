@@ -25,7 +25,7 @@ class TraceVersions:
     delta: tuple[Segment, ...] = ()
 
     def segments(self, version: Version) -> tuple[Segment, ...]:
-        """Return the segments of one face."""
+        """Return the segments of one binding."""
         match version:
             case Version.BEFORE:
                 return self.before
@@ -57,7 +57,7 @@ class TraceVersions:
         return sum(each.rows for each in self.delta)
 
 
-def moments_of(
+def versions_of(
     relations: StoragePlan,
     traces: Mapping[str, Trace],
     at: int | None = None,

@@ -24,7 +24,7 @@ class HoldRules:
     """All that decides whether a view may move."""
 
     catalog: Catalog
-    standing: ViewProgress
+    progress: ViewProgress
     locked: frozenset[str]
     """Views that are being built anew."""
     now_ms: int
@@ -50,13 +50,13 @@ class HoldRules:
         registry = self.catalog.registry
         if registry.view(view).state is MvState.PAUSED:
             return Hold(Skip.PAUSED, view)
-        failure = self.standing.failures.get(view)
+        failure = self.progress.failures.get(view)
         if failure is not None and failure.is_suspended:
             return Hold(Skip.SUSPENDED, view, f"failed {failure.count} times, {failure.reason}")
         if view in self.locked:
             return Hold(Skip.LOCKED, view)
         for source in registry.get_dependencies(view):
-            if source in self.standing.gated:
+            if source in self.progress.gated:
                 return Hold(Skip.GATED, source)
         if failure is not None and not is_forced and self.now_ms < failure.retry_at_ms:
             return Hold(Skip.BACKING_OFF, view, failure.reason)
@@ -66,7 +66,7 @@ class HoldRules:
         """Return the member that is due last, if the group is not due."""
         waiting: dict[str, int] = {}
         for view in group.members:
-            last = self.standing.stepped_ms.get(view)
+            last = self.progress.stepped_ms.get(view)
             if last is not None and not schedules[view].is_due(last, self.now_ms):
                 waiting[view] = schedules[view].next_after(last)
         if is_group_due(group.policy, (view not in waiting for view in group.members)):

@@ -41,7 +41,7 @@ class ViewScheduler:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.standing = ViewProgress.from_json(engine.manifest.state)
+        self.progress = ViewProgress.from_json(engine.manifest.state)
         self.counters: dict[str, Counters] = {}
         self._locked: set[str] = set()
         self._known: tuple[StreamingDag, list[ViewGroup]] | None = None
@@ -52,11 +52,11 @@ class ViewScheduler:
     @property
     def since(self) -> Mapping[str, int]:
         """View that is not at the newest epoch -> the epoch it is at."""
-        return self.standing.behind
+        return self.progress.behind
 
     def cursor(self, view: str) -> int:
         """Return the epoch that a view's rows are of."""
-        return self.standing.cursor(view, self._engine.manifest.epoch)
+        return self.progress.cursor(view, self._engine.manifest.epoch)
 
     def reach(self, names: Iterable[str]) -> int:
         """Return the newest epoch that all of some relations have; tables have all."""
@@ -65,14 +65,14 @@ class ViewScheduler:
     def require(self, view: str, inputs: Iterable[str], at: int) -> None:
         """Raise if a view cannot be computed at an epoch because an input began after it."""
         for name in inputs:
-            if self.standing.filled.get(name, 0) > at:
+            if self.progress.filled.get(name, 0) > at:
                 slow = min(inputs, key=self.cursor)
-                raise NoCommonEpoch(name, self.standing.filled[name], slow, at, reader=view)
+                raise NoCommonEpoch(name, self.progress.filled[name], slow, at, reader=view)
 
     def stops(self, view: str) -> list[int]:
         """Return the epochs at which a view must be readable, oldest first; the last is its own."""
-        begins, own = self.standing.filled.get(view, 0), self.cursor(view)
-        return sorted({own, *(at for at in self.standing.live() if begins <= at <= own)})
+        begins, own = self.progress.filled.get(view, 0), self.cursor(view)
+        return sorted({own, *(at for at in self.progress.live() if begins <= at <= own)})
 
     @property
     def paused(self) -> frozenset[str]:
@@ -93,7 +93,7 @@ class ViewScheduler:
 
     def groups(self) -> list[ViewGroup]:
         """Return the groups with the number of their commits."""
-        commits = self.standing.commits
+        commits = self.progress.commits
         dag = self._engine.catalog.dag
         if self._known is None or self._known[0] is not dag:
             self._known = (dag, groups_of(self._engine.catalog))
@@ -118,7 +118,7 @@ class ViewScheduler:
         """
         registry = self._engine.catalog.registry
         groups = self.groups()
-        situation = HoldRules(self._engine.catalog, self.standing, frozenset(self._locked), now_ms)
+        situation = HoldRules(self._engine.catalog, self.progress, frozenset(self._locked), now_ms)
         skipped = situation.skipped(groups, frozenset(forced))
         for view, reason in (failed or {}).items():
             skipped[view] = Hold(Skip.FAILED, view, reason)
@@ -161,7 +161,7 @@ class ViewScheduler:
                 segments = traces[name].segments
                 if segments and segments[-1].hi > self.cursor(view):
                     return True
-        return view in self.standing.failures
+        return view in self.progress.failures
 
     def schedules(self) -> dict[str, Schedule]:
         """Return the schedule that counts for every view."""
@@ -178,7 +178,7 @@ class ViewScheduler:
 
     def failed(self, failures: Mapping[str, str], now_ms: int) -> dict[str, Failure]:
         """Return the failures to remember when some views failed, and why."""
-        policy, known = self.retry_policy(), self.standing.failures
+        policy, known = self.retry_policy(), self.progress.failures
         return {
             view: policy.failed(known.get(view), reason, now_ms)
             for view, reason in failures.items()
@@ -197,20 +197,20 @@ class ViewScheduler:
         """
         at = {v: plan.before[v] if v in fallen else plan.after[v] for v in plan.after}
         moved = {view for view in at if at[view] > plan.before[view]}
-        commits = dict(self.standing.commits)
+        commits = dict(self.progress.commits)
         for each in self.groups():
             if moved & set(each.members):
                 commits |= dict.fromkeys(each.members, each.group.advance_epoch())
         scheduled = {v for v, each in self.schedules().items() if not each.is_every_epoch}
         return replace(
-            self.standing,
+            self.progress,
             behind={view: cursor for view, cursor in at.items() if cursor < plan.epoch},
             failures={
-                **{v: each for v, each in self.standing.failures.items() if v not in moved},
+                **{v: each for v, each in self.progress.failures.items() if v not in moved},
                 **failed,
             },
             stepped_ms={
-                view: now_ms if view in moved else self.standing.stepped_ms.get(view, now_ms)
+                view: now_ms if view in moved else self.progress.stepped_ms.get(view, now_ms)
                 for view in scheduled
             },
             commits=commits,
@@ -221,7 +221,7 @@ class ViewScheduler:
         for each in self.groups():
             name, members = each.name, set(each.members)
             known = self.counters.get(name, Counters())
-            retried = members & set(self.standing.failures) & plan.stepping()
+            retried = members & set(self.progress.failures) & plan.stepping()
             self.counters[name] = Counters(
                 known.holds + bool(members & (set(plan.held) | set(fallen))),
                 known.retries + bool(retried),
@@ -229,25 +229,25 @@ class ViewScheduler:
             )
 
     @contextmanager
-    def standing_as(self, standing: ViewProgress) -> Iterator[None]:
+    def with_progress(self, progress: ViewProgress) -> Iterator[None]:
         """Make a standing true, if the commit inside succeeds."""
-        before, self.standing = self.standing, standing
+        before, self.progress = self.progress, progress
         try:
             yield
         except BaseException:
-            self.standing = before
+            self.progress = before
             raise
 
     def failing(self, failed: Mapping[str, Failure]) -> AbstractContextManager[None]:
         """Remember failures, if the commit inside succeeds."""
-        failures = {**self.standing.failures, **failed}
-        return self.standing_as(replace(self.standing, failures=failures))
+        failures = {**self.progress.failures, **failed}
+        return self.with_progress(replace(self.progress, failures=failures))
 
     def saved(self) -> dict[str, Any]:
         """Return what a manifest has to carry; relations that are gone are forgotten."""
         catalog = self._engine.catalog
-        self.standing = self.standing.only(catalog.programs, self._engine.tables())
-        return {"paused": sorted(self.paused), **self.standing.to_json()}
+        self.progress = self.progress.only(catalog.programs, self._engine.tables())
+        return {"paused": sorted(self.paused), **self.progress.to_json()}
 
     def can_move(self, view: str) -> bool:
         """Whether a view would move if it were asked to."""

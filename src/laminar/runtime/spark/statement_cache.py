@@ -2,9 +2,9 @@
 
 Of a small epoch's time, most went into finding out what its statements mean and how to run them:
 reading their text, looking up names, making frames of files and views of frames, planning. All of
-that is the same as the epoch before, but for the files that a face stands on. So a face is read
-through a port: a folder of links, which each epoch points at the segments of its own. A statement
-over ports keeps its meaning, and only Spark's list of the folder's files is made anew.
+that is the same as the epoch before, but for the files that a binding stands on. So a binding is
+read through a port: a folder of links, which each epoch points at the segments of its own. A
+statement over ports keeps its meaning, and only Spark's list of the folder's files is made anew.
 
 Law: a frame of `statement` runs before any of its ports is pointed elsewhere. So whoever computes
 asks for it in the epoch that it computes in; frames that others may keep are made without ports.
@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from laminar.errors.store import SegmentMissing
 from laminar.model.trace import Segment
-from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.spark.plan_cache import Planner, PreparedStatement
 from laminar.store import SegmentStore, durable_files
 from laminar.store.collect import relaxed
@@ -96,7 +95,7 @@ class StatementCache:
         self._empties: dict[tuple[str, str], str] = {}
         self._planner = Planner(session)
         self._statements: OrderedDict[str, PreparedStatement] = OrderedDict()
-        self._relations: StoragePlan | None = None
+        self._definitions: object = None
         self._are_possible: bool | None = None
         self._made = 0
         self._most = _KEPT
@@ -110,16 +109,21 @@ class StatementCache:
                 self._are_possible = self._try_links()
             return self._are_possible
 
-    def serve(self, relations: StoragePlan) -> None:
-        """Forget everything if the definitions are not those of the last epoch."""
-        with self._lock:
-            if self._relations is not relations:
-                self._forget()
-                self._relations = relations
-                self._most = _KEPT * len(relations.by_name)
+    def serve(self, definitions: object, relations: int) -> None:
+        """Forget everything if the definitions are not those of the last epoch.
 
-    def view(self, face: str, schema: str, segments: Sequence[Segment]) -> str:
-        """Point the port of a face at segments; return the name under which it can be read.
+        Args:
+            definitions: what statements are made from; another object is another definition.
+            relations: how many relations are defined.
+        """
+        with self._lock:
+            if self._definitions is not definitions:
+                self._forget()
+                self._definitions = definitions
+                self._most = _KEPT * relations
+
+    def view(self, binding: str, schema: str, segments: Sequence[Segment]) -> str:
+        """Point the port of a binding at segments; return the name under which it can be read.
 
         Raises:
             SegmentMissing: a file is gone.
@@ -127,10 +131,10 @@ class StatementCache:
         names = [file for segment in segments for file in segment.files]
         with self._lock:
             if not names:
-                return self._empty(face, schema)
-            port = self._ports.get((face, schema))
+                return self._empty(binding, schema)
+            port = self._ports.get((binding, schema))
             if port is None:
-                port = self._ports[face, schema] = self._open(face, schema)
+                port = self._ports[binding, schema] = self._open(binding, schema)
             port.point(self._store.root, names)
         rows = sum(segment.rows for segment in segments)
         return port.view if rows > ONE_TASK else port.view_of_one
@@ -161,8 +165,8 @@ class StatementCache:
             return False
         return True
 
-    def _open(self, face: str, schema: str) -> LinkFolder:
-        names = self._next_name(face), self._next_name(face)
+    def _open(self, binding: str, schema: str) -> LinkFolder:
+        names = self._next_name(binding), self._next_name(binding)
         folder = self._folder / str(self._made)
         with durable_files.unwritable(folder):
             folder.mkdir(parents=True)
@@ -172,16 +176,16 @@ class StatementCache:
         self._planner.by_one_task(plan).createOrReplaceTempView(names[1])
         return LinkFolder(folder, plan, *names)
 
-    def _empty(self, face: str, schema: str) -> str:
-        found = self._empties.get((face, schema))
+    def _empty(self, binding: str, schema: str) -> str:
+        found = self._empties.get((binding, schema))
         if found is None:
-            found = self._empties[face, schema] = self._next_name(face)
+            found = self._empties[binding, schema] = self._next_name(binding)
             self._store.frame(schema, ()).createOrReplaceTempView(found)
         return found
 
-    def _next_name(self, face: str) -> str:
+    def _next_name(self, binding: str) -> str:
         self._made += 1
-        return f"{face}__port_{self._made}"
+        return f"{binding}__port_{self._made}"
 
     def _forget(self) -> None:
         for port in self._ports.values():

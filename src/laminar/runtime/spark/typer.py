@@ -32,9 +32,9 @@ class SparkTyper:
         return known_functions(self._session)
 
     def declare(self, shape: Shape, *, numbered: bool = False) -> None:
-        """Make a relation known: under its own name, and with its three faces.
+        """Make a relation known: under its own name, and with its three bindings.
 
-        Rows of tables are `numbered` by their arrival, in a column that only faces have.
+        Rows of tables are `numbered` by their arrival, in a column that only bindings have.
         """
         weighted = _empty(self._session, shape.numbered if numbered else shape.stored)
         for version in Version:

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 class Workspace:
     """A session, the store that reads and writes segments in it, and what epochs read it through.
 
-    Faces are bound to names of a session, so two epochs that overlap need one each.
+    Bindings are bound to names of a session, so two epochs that overlap need one each.
     """
 
     session: SparkSession
     store: SegmentStore
-    ports: StatementCache
+    statement_cache: StatementCache
 
     @classmethod
     def beside(cls, root: Path, spark: SparkSession) -> Workspace:
@@ -54,5 +54,5 @@ class Workspaces:
         """Have at least so many rooms, and let each carry deltas of so many rows by itself."""
         while len(self._all) < count:
             self._all.append(Workspace.beside(self._root, self._spark))
-        for room in self._all:
-            room.store.collect_limit = collect_limit
+        for workspace in self._all:
+            workspace.store.collect_limit = collect_limit

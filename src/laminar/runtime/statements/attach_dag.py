@@ -19,10 +19,10 @@ from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, Not
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition, ViewDefinition
 from laminar.runtime.catalog.python_objects import OBJECT, CodeSink, Spread
 from laminar.runtime.catalog.view_options import resolve
+from laminar.runtime.engine.open import attach_operator
 from laminar.runtime.epoch.python_operators import placed
 from laminar.runtime.output.sinks import SinkDefinition, define_sink
 from laminar.runtime.statements.create_drop import (
-    attach_operator,
     create_operator,
     create_table,
     create_view,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.source import close
 from laminar.delta.program import Program
-from laminar.errors import DuplicateName, HasDependents, NotSupported
+from laminar.errors import HasDependents, NotSupported
 from laminar.runtime.catalog.definitions import (
     LateDefinition,
     OperatorDefinition,
@@ -18,9 +18,8 @@ from laminar.runtime.catalog.definitions import (
 from laminar.runtime.catalog.python_objects import Spread, applied
 from laminar.runtime.catalog.source_options import changed, parse
 from laminar.runtime.engine.open import open_source
-from laminar.runtime.epoch.late_rows import LATE_ROWS
-from laminar.runtime.epoch.python_operators import restore
-from laminar.runtime.relations.trace_versions import moments_of
+from laminar.runtime.event_time.late_batch import LATE_ROWS
+from laminar.runtime.relations.trace_versions import versions_of
 from laminar.sql.rewrite_options import with_source_options
 
 if TYPE_CHECKING:
@@ -88,20 +87,6 @@ def create_operator(
             raise
 
 
-def attach_operator(engine: Engine, name: str, operator: Any, spread: Spread = ()) -> None:
-    """Give a defined operator view its operator again, with the state it last had."""
-    definition = engine.catalog.definitions[engine.catalog.resolve(name)]
-    if not isinstance(definition, OperatorDefinition):
-        raise DuplicateName(name)
-    with engine.lock:
-        engine.operators[definition.name] = operator
-        engine.catalog.programs[definition.name] = Program(
-            definition.name, (applied(definition, operator, spread),)
-        )
-        restore({definition.name: operator}, engine.manifest.state.get("operators", {}))
-        engine.storing.plan()
-
-
 def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]:
     """Drop a relation and, if asked, all that reads it."""
     with engine.lock:
@@ -121,7 +106,7 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
             if source is not None:
                 close(source)
         engine.storing.plan()
-        kept = moments_of(engine.catalog.relations, engine.manifest.traces)
+        kept = versions_of(engine.catalog.relations, engine.manifest.traces)
         traces = {
             key: value
             for key, value in engine.manifest.traces.items()

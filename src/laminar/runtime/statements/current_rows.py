@@ -133,10 +133,10 @@ class CurrentRows:
 
     def _rows(self, definition: TableDefinition) -> str:
         """Bind committed and pending rows of a table; return the query of both."""
-        name, visible = definition.name, self._engine.visible
-        _, faces = faces_at(self._engine, self._session, self._store, visible=visible)
-        faces.frame(name, Version.AFTER).createOrReplaceTempView(_COMMITTED)
-        start = visible.manifest.offsets.get(name) or 0
+        name, snapshot = definition.name, self._engine.snapshot
+        _, bindings = faces_at(self._engine, self._session, self._store, snapshot=snapshot)
+        bindings.frame(name, Version.AFTER).createOrReplaceTempView(_COMMITTED)
+        start = snapshot.manifest.offsets.get(name) or 0
         listed = f"{columns(definition.shape.columns)}, {ARRIVAL}, {WEIGHT}"
         parts = [f"SELECT {listed} FROM {_COMMITTED}"]
         batches = self._engine.pending.after(name, int(start))

@@ -251,7 +251,7 @@ class StatementRunner:
     def _refresh(self, statement: s.Refresh) -> Any:
         """Bring a view and all it reads to one new cut of the sources, whatever their schedules."""
         name = self._view(statement.name)
-        hold = self._engine.holding.obstacle(name)
+        hold = self._engine.scheduler.obstacle(name)
         if hold is not None:
             hint = f"RESUME {hold.because} first"
             raise NotSupported(f'refreshing "{name}", which {_stays(hold, name)}', hint)

@@ -37,7 +37,7 @@ def resume(engine: Engine, view: str) -> EpochReport | None:
         registry.set_state(view, MvState.RUNNING)
         try:
             _forgive(engine, view)
-            report = engine.catch_up([view]) if engine.holding.can_move(view) else None
+            report = engine.catch_up([view]) if engine.scheduler.can_move(view) else None
         except Exception:
             if was is MvState.PAUSED:
                 registry.set_state(view, was)
@@ -50,18 +50,18 @@ def resume(engine: Engine, view: str) -> EpochReport | None:
 def gate(engine: Engine, source: str, *, closed: bool) -> None:
     """Keep the rows of a source from all views, or let them see all that came meanwhile."""
     with engine.lock:
-        holding = engine.holding
-        before = holding.standing.gated
+        scheduler = engine.scheduler
+        before = scheduler.progress.gated
         gated = before | {source} if closed else before - {source}
-        with holding.standing_as(replace(holding.standing, gated=gated)):
+        with scheduler.with_progress(replace(scheduler.progress, gated=gated)):
             engine.recommit()
 
 
 def _forgive(engine: Engine, view: str) -> None:
     """Forget how often a view has failed."""
-    holding = engine.holding
+    scheduler = engine.scheduler
     left: Mapping[str, Failure] = {
-        name: each for name, each in holding.standing.failures.items() if name != view
+        name: each for name, each in scheduler.progress.failures.items() if name != view
     }
-    with holding.standing_as(replace(holding.standing, failures=left)):
+    with scheduler.with_progress(replace(scheduler.progress, failures=left)):
         engine.recommit()

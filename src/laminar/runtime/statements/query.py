@@ -16,7 +16,7 @@ from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.history.table_changes import changed_rows, changed_shape
 from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.relations.bindings import Bindings
-from laminar.runtime.relations.trace_versions import moments_of
+from laminar.runtime.relations.trace_versions import versions_of
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal, pointed
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import suit
@@ -83,47 +83,47 @@ class Reader:
 
     def bind(self, text: str, as_of_epoch: int | None = None, skip: Collection[str] = ()) -> Bound:
         """Bind what a query names, except for relations that the caller binds itself."""
-        visible = self._engine.visible
+        snapshot = self._engine.snapshot
         text, ranges = name_changes(text)
-        names, system = _named(text, visible, (*skip, *(each.bound for each in ranges)))
+        names, system = _named(text, snapshot, (*skip, *(each.bound for each in ranges)))
         if system and as_of_epoch is not None:
             raise NotSupported(
                 f'"{SYSTEM}" as of an older epoch', "it describes the newest; leave AS OF EPOCH out"
             )
-        epoch, faces = faces_at(
-            self._engine, self.session, self.store, as_of_epoch, names, visible=visible
+        epoch, bindings = faces_at(
+            self._engine, self.session, self.store, as_of_epoch, names, snapshot=snapshot
         )
-        suit(self.session, changed=faces.held_rows(names), held=0)
+        suit(self.session, changed=bindings.held_rows(names), held=0)
         for name in names:
             if name not in skip:
                 self._engine.retention.refuse_reading(name)
-                faces.content(name).createOrReplaceTempView(quote_all(name))
+                bindings.content(name).createOrReplaceTempView(quote_all(name))
         text, bound = name_system_tables(text, system) if system else (text, {})
         for table, name in bound.items():
-            self._system_frame(table, visible).createOrReplaceTempView(quote_all(name))
-        shapes = {name.lower(): visible.catalog.shape(name) for name in names}
+            self._system_frame(table, snapshot).createOrReplaceTempView(quote_all(name))
+        shapes = {name.lower(): snapshot.catalog.shape(name) for name in names}
         for asked in ranges:
             last = as_of_epoch if asked.last is None else asked.last
-            shape = self._bind_changes(replace(asked, last=last), visible)
+            shape = self._bind_changes(replace(asked, last=last), snapshot)
             shapes[asked.bound.lower()] = shape
         shapes |= {f"{SYSTEM}.{table}": TABLES[table].shape for table in bound}
         return Bound(text, epoch, shapes)
 
-    def _bind_changes(self, asked: ChangeRange, visible: Snapshot) -> Shape:
+    def _bind_changes(self, asked: ChangeRange, snapshot: Snapshot) -> Shape:
         """Bind what changed in a relation; return its columns."""
         if system_table(asked.relation) is not None:
             raise NotSupported(f'changes of "{SYSTEM}"', "it describes the newest epoch only")
-        name = visible.catalog.resolve(asked.relation)
+        name = snapshot.catalog.resolve(asked.relation)
         self._engine.retention.refuse_reading(name)
-        shape = visible.catalog.shape(name)
+        shape = snapshot.catalog.shape(name)
         empty = self.store.frame(shape.stored, ())
-        rows = changed_rows(self._between, self._engine.timeline, visible, asked, empty)
+        rows = changed_rows(self._between, self._engine.timeline, snapshot, asked, empty)
         rows.createOrReplaceTempView(quote_all(asked.bound))
         return changed_shape(shape)
 
     def _bind_pasts(self, text: str, pasts: Sequence[Past]) -> Bound:
         """Bind relations at epochs of their own, each under a name that holds both."""
-        visible = self._engine.visible
+        snapshot = self._engine.snapshot
         told = {past.bound.lower() for past in pasts}
         for each in relations_of(text):
             if each.lower() not in told:
@@ -133,25 +133,27 @@ class Reader:
         for past in pasts:
             if system_table(past.relation) is not None:
                 raise NotSupported(f'"{SYSTEM}" as of an older epoch', "it describes the newest")
-            name = visible.catalog.resolve(past.relation)
+            name = snapshot.catalog.resolve(past.relation)
             self._engine.retention.refuse_reading(name)
-            _, faces = faces_at(
-                self._engine, self.session, self.store, past.epoch, [name], visible=visible
+            _, bindings = faces_at(
+                self._engine, self.session, self.store, past.epoch, [name], snapshot=snapshot
             )
-            faces.content(name).createOrReplaceTempView(quote_all(past.bound))
-            shapes[name.lower()] = visible.catalog.shape(name)
+            bindings.content(name).createOrReplaceTempView(quote_all(past.bound))
+            shapes[name.lower()] = snapshot.catalog.shape(name)
         return Bound(text, max(past.epoch for past in pasts), shapes)
 
-    def _system_frame(self, name: str, visible: Snapshot) -> DataFrame:
+    def _system_frame(self, name: str, snapshot: Snapshot) -> DataFrame:
         table = TABLES[name]
-        frame = self.session.createDataFrame(table.arrow(self._engine, visible))
-        if name != "materialized_views" or not visible.catalog.programs:
+        frame = self.session.createDataFrame(table.arrow(self._engine, snapshot))
+        if name != "materialized_views" or not snapshot.catalog.programs:
             return frame
         # Each count is a query inside the query, and one that nobody asks for never runs.
         cases = []
-        for place, view in enumerate(visible.catalog.programs):
+        for place, view in enumerate(snapshot.catalog.programs):
             # Each at its own epoch: a view that is behind has the rows it has.
-            _, own = faces_at(self._engine, self.session, self.store, None, [view], visible=visible)
+            _, own = faces_at(
+                self._engine, self.session, self.store, None, [view], snapshot=snapshot
+            )
             own.content(view).createOrReplaceTempView(f"__rows_{place}")
             literal = view.replace("\\", "\\\\").replace("'", "\\'")
             cases.append(f"WHEN '{literal}' THEN (SELECT COUNT(*) FROM __rows_{place})")
@@ -170,21 +172,21 @@ def faces_at(
     epoch: int | None = None,
     names: Iterable[str] = (),
     *,
-    visible: Snapshot | None = None,
+    snapshot: Snapshot | None = None,
 ) -> tuple[int, Bindings]:
     """Return all relations as they were at the newest epoch that the named ones have.
 
     With an epoch it is the newest up to that; the named relations and what they read must have
     been defined alike then.
     """
-    visible = visible or engine.visible
-    manifest = visible.manifest
+    snapshot = snapshot or engine.snapshot
+    manifest = snapshot.manifest
     if epoch is not None:
-        manifest = engine.timeline.at(epoch, visible.upstream(list(names)))
-    relations = visible.relations_at(manifest)
-    at = visible.reach(manifest, names)
-    moments = moments_of(relations, manifest.traces, None if at == manifest.epoch else at)
-    return at, Bindings(session, store, relations, moments)
+        manifest = engine.timeline.at(epoch, snapshot.upstream(list(names)))
+    relations = snapshot.relations_at(manifest)
+    at = snapshot.reach(manifest, names)
+    versions = versions_of(relations, manifest.traces, None if at == manifest.epoch else at)
+    return at, Bindings(session, store, relations, versions)
 
 
 def quote_all(name: str) -> str:
@@ -193,15 +195,15 @@ def quote_all(name: str) -> str:
     return f"`{escaped}`"
 
 
-def _named(text: str, visible: Snapshot, skip: Collection[str]) -> tuple[list[str], list[str]]:
+def _named(text: str, snapshot: Snapshot, skip: Collection[str]) -> tuple[list[str], list[str]]:
     """Return the relations of the user's, and those of the system, that a query names."""
     names, system = [], []
     for each in relations_of(text):
         table = system_table(each)
-        if each in skip and not visible.catalog.exists(each):
+        if each in skip and not snapshot.catalog.exists(each):
             continue
         if table is None:
-            names.append(visible.catalog.resolve(each))
+            names.append(snapshot.catalog.resolve(each))
         elif table in TABLES:
             system.append(table)
         else:

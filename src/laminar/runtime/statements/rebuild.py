@@ -43,18 +43,18 @@ def _rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
             engine.catalog.replace_view(new, program)
             engine.recommit()
             return
-        at, epoch = engine.holding.cursor(name), engine.manifest.epoch
+        at, epoch = engine.scheduler.cursor(name), engine.manifest.epoch
         traces = without(engine.manifest.traces, known, [name])
         catalog.relations = engine.storing.planned(catalog, traces)
         # What it reads must hand on rows, where it will need them.
         engine.storing.finish(catalog.relations.finished - engine.storing.own(name))
         traces = without(engine.manifest.traces, known, [name])
-        turn = engine.time.first(program, None if at == epoch else at)
-    room = Workspace.beside(engine.root, engine.spark)
-    filler = Filler(room.session, room.store, engine.full.run)
-    with engine.holding.locked({name}), engine.pinning(epoch):
+        epoch_time = engine.time.first(program, None if at == epoch else at)
+    workspace = Workspace.beside(engine.root, engine.spark)
+    filler = Filler(workspace.session, workspace.store, engine.full.run)
+    with engine.scheduler.locked({name}), engine.pinning(epoch):
         try:
-            filled = filler.fill(program, catalog.relations, traces, at, turn)
+            filled = filler.fill(program, catalog.relations, traces, at, epoch_time)
         except Exception as error:
             raise named_error(name, error) from error
         made = {trace: each for trace, each in filled.items() if trace not in traces}
@@ -78,17 +78,17 @@ def _put(
         traces = without(engine.manifest.traces, engine.catalog.programs, [name]) | made
         engine.catalog.replace_view(new, program)
         engine.storing.plan(traces)
-        epoch, holding = engine.manifest.epoch, engine.holding
-        standing = holding.standing.with_filled([name], at, epoch, engine.limits.clock())
-        with holding.standing_as(standing):
+        epoch, scheduler = engine.manifest.epoch, engine.scheduler
+        progress = scheduler.progress.with_filled([name], at, epoch, engine.limits.clock())
+        with scheduler.with_progress(progress):
             engine.commit(epoch, traces, engine.manifest.offsets)
 
 
 def _refuse_behind(engine: Engine, name: str) -> None:
     """Refuse if somebody still needs rows of a view from before it would be built."""
-    holding = engine.holding
+    scheduler = engine.scheduler
     for each in engine.catalog.registry.all_dependents(name):
-        if holding.cursor(each) < holding.cursor(name):
+        if scheduler.cursor(each) < scheduler.cursor(name):
             hint = f"bring {each} up to date first (RESUME or REFRESH it)"
             raise NotSupported(f'rebuilding "{name}" while "{each}" is behind it', hint)
 

@@ -41,7 +41,7 @@ class Showing:
 
     @property
     def _catalog(self) -> Catalog:
-        return self._engine.visible.catalog
+        return self._engine.snapshot.catalog
 
     def show(self, statement: s.Show) -> Any:
         """Answer SHOW."""
@@ -81,7 +81,7 @@ class Showing:
         """List all checkpoints, or one of them."""
         table = TABLES["checkpoints"]
         names = [name for name, _ in table.columns]
-        rows = table.rows(self._engine, self._engine.visible)
+        rows = table.rows(self._engine, self._engine.snapshot)
         shown = [row for row in rows if only is None or row[0] == only]
         texts = [tuple("" if each is None else str(each) for each in row) for row in shown]
         return self._listing(names, texts)
@@ -136,17 +136,17 @@ class Showing:
 
     def _standing(self, name: str) -> list[str]:
         """Say when a view steps and with whom."""
-        holding = self._engine.holding
-        group = next(each for each in holding.groups() if name in each.members)
+        scheduler = self._engine.scheduler
+        group = next(each for each in scheduler.groups() if name in each.members)
         own = self._catalog.definitions[name]
-        counts = holding.schedules()[name].text
+        counts = scheduler.schedules()[name].text
         given = own.schedule if isinstance(own, ViewDefinition) else counts
         state, why = states_of(self._engine)[name]
         together = "none" if group.number is None else f"{group.told()}, epoch {group.group.epoch}"
         return [
             f"schedule: {given}" + (f" ({counts})" if counts != given else ""),
             f"group: {together}",
-            f"state: {state}, at epoch {holding.cursor(name)}" + (f" ({why})" if why else ""),
+            f"state: {state}, at epoch {scheduler.cursor(name)}" + (f" ({why})" if why else ""),
         ]
 
     def explain_new(self, definition: ViewDefinition) -> Any:
@@ -173,7 +173,7 @@ class Showing:
         relation = self._catalog.relations.by_name.get(name)
         if relation is None:
             return "what the system knows of itself"
-        trace = self._engine.visible.manifest.traces.get(name)
+        trace = self._engine.snapshot.manifest.traces.get(name)
         held = f", {trace.rows} rows in {len(trace.segments)} segments" if trace else ""
         how = (
             "stored"

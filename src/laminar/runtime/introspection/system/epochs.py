@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from laminar.runtime.history.snapshot import Snapshot
 
 
-def _epochs(engine: Engine, _visible: Snapshot) -> Rows:
+def _epochs(engine: Engine, _snapshot: Snapshot) -> Rows:
     for manifest in engine.timeline.kept():
         report = manifest.state.get("report") or {}
         traces = manifest.traces.values()
@@ -30,7 +30,7 @@ def _epochs(engine: Engine, _visible: Snapshot) -> Rows:
         )
 
 
-def _checkpoints(engine: Engine, _visible: Snapshot) -> Rows:
+def _checkpoints(engine: Engine, _snapshot: Snapshot) -> Rows:
     for each in engine.checkpoints.complete:
         yield (
             each.checkpoint_id,
@@ -63,7 +63,7 @@ def _checkpoints(engine: Engine, _visible: Snapshot) -> Rows:
         )
 
 
-def _metrics(engine: Engine, _visible: Snapshot) -> Rows:
+def _metrics(engine: Engine, _snapshot: Snapshot) -> Rows:
     found = collect_metrics(engine)
     for name in (
         "epoch",
@@ -94,7 +94,7 @@ def _metrics(engine: Engine, _visible: Snapshot) -> Rows:
             yield f"group_{name}", group, float(getattr(each, name))
 
 
-def _settings(engine: Engine, _visible: Snapshot) -> Rows:
+def _settings(engine: Engine, _snapshot: Snapshot) -> Rows:
     for name, each in SETTINGS.items():
         yield (
             f"{PREFIX}{name}",

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from laminar.runtime.history.snapshot import Snapshot
 
 
-def epoch_of(name: str, visible: Snapshot) -> int:
+def epoch_of(name: str, snapshot: Snapshot) -> int:
     """Return the last epoch a relation has applied; one that is held stays behind."""
-    return ViewProgress.from_json(visible.manifest.state).cursor(name, visible.manifest.epoch)
+    return ViewProgress.from_json(snapshot.manifest.state).cursor(name, snapshot.manifest.epoch)
 
 
 def wave_of(dag: StreamingDag) -> dict[NodeId, int]:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from laminar.runtime.history.snapshot import Snapshot
 
 
-def _sinks(engine: Engine, visible: Snapshot) -> Rows:
+def _sinks(engine: Engine, snapshot: Snapshot) -> Rows:
     for sink in engine.publisher.sinks():
         cursor = engine.publisher.cursor(sink.name)
-        lag = visible.manifest.epoch - cursor if cursor is not None else None
+        lag = snapshot.manifest.epoch - cursor if cursor is not None else None
         yield (
             sink.name,
             sink.relation,
@@ -28,8 +28,8 @@ def _sinks(engine: Engine, visible: Snapshot) -> Rows:
         )
 
 
-def _subscriptions(engine: Engine, visible: Snapshot) -> Rows:
-    epoch = visible.manifest.epoch
+def _subscriptions(engine: Engine, snapshot: Snapshot) -> Rows:
+    epoch = snapshot.manifest.epoch
     opened = engine.subscriptions.opened()
     held = {each.name for each in opened}
     for each in engine.subscriptions.named():

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from laminar.model.event_time import END_OF_TIME
 from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.catalog.redaction import shown_definition, shown_options
-from laminar.runtime.epoch.late_rows import LATE_ROWS, read_kept
+from laminar.runtime.epoch.late_rows import read_kept
+from laminar.runtime.event_time.late_batch import LATE_ROWS
 from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from laminar.runtime.history.snapshot import Snapshot
 
 
-def _sources(engine: Engine, visible: Snapshot) -> Rows:
-    for name, each in visible.catalog.definitions.items():
+def _sources(engine: Engine, snapshot: Snapshot) -> Rows:
+    for name, each in snapshot.catalog.definitions.items():
         if not isinstance(each, TableDefinition):
             continue
-        offset = visible.manifest.offsets.get(name)
+        offset = snapshot.manifest.offsets.get(name)
         start = offset if isinstance(offset, int) else 0
         waits = None if each.connector else sum(b.rows for b in engine.pending.after(name, start))
         yield (
@@ -36,7 +37,7 @@ def _sources(engine: Engine, visible: Snapshot) -> Rows:
         )
 
 
-def _watermarks(engine: Engine, _visible: Snapshot) -> Rows:
+def _watermarks(engine: Engine, _snapshot: Snapshot) -> Rows:
     for each in engine.time.rows():
         kind = "Source" if each.is_source else "MaterializedView"
         # The end of time is no time that a calendar has.
@@ -44,10 +45,10 @@ def _watermarks(engine: Engine, _visible: Snapshot) -> Rows:
         yield each.relation, kind, each.event_time, at
 
 
-def _late_rows(engine: Engine, visible: Snapshot) -> Rows:
+def _late_rows(engine: Engine, snapshot: Snapshot) -> Rows:
     kept = engine.manifest.traces.get(LATE_ROWS)
     for row in read_kept(engine.root, kept, engine.limits.late_rows_kept).to_pylist():
-        definition = visible.catalog.definitions.get(row["relation"])
+        definition = snapshot.catalog.definitions.get(row["relation"])
         sent_to = definition.emission.late_to if isinstance(definition, ViewDefinition) else None
         yield (
             row["relation"],

@@ -44,9 +44,9 @@ class SystemTable:
         names, types = zip(*self.columns, strict=True)
         return Shape(f"{SYSTEM}.{self.name}", names, types)
 
-    def arrow(self, engine: Engine, visible: Snapshot) -> pa.Table:
+    def arrow(self, engine: Engine, snapshot: Snapshot) -> pa.Table:
         """Return the rows of this moment."""
-        rows = list(self.rows(engine, visible))
+        rows = list(self.rows(engine, snapshot))
         return pa.table(
             {
                 name: pa.array([row[place] for row in rows], _ARROW[kind])

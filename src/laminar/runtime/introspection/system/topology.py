@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from laminar.runtime.history.snapshot import Snapshot
 
 
-def _topology(engine: Engine, visible: Snapshot) -> Rows:
-    dag, programs = visible.catalog.dag, visible.catalog.programs
+def _topology(engine: Engine, snapshot: Snapshot) -> Rows:
+    dag, programs = snapshot.catalog.dag, snapshot.catalog.programs
     name = {node.id: node.name for node in dag.nodes.values()}
     outlets: dict[str, list[str]] = {}
     for sink in engine.publisher.sinks():
@@ -44,8 +44,8 @@ def _topology(engine: Engine, visible: Snapshot) -> Rows:
         yield len(dag.nodes) + place, sink.name, kind, [sink.relation], [], False, 0, wave, None
 
 
-def _edges(engine: Engine, visible: Snapshot) -> Rows:
-    dag = visible.catalog.dag
+def _edges(engine: Engine, snapshot: Snapshot) -> Rows:
+    dag = snapshot.catalog.dag
     name = {node.id: node.name for node in dag.nodes.values()}
     for edge in dag.edges.values():
         target = name[edge.target]
@@ -56,7 +56,7 @@ def _edges(engine: Engine, visible: Snapshot) -> Rows:
             edge.channel_type.value,
             edge.source_port,
             edge.target_port,
-            epoch_of(target, visible),
+            epoch_of(target, snapshot),
         )
     for place, sink in enumerate(engine.publisher.sinks()):
         channel = DagChannelType.SPSC.value
@@ -64,13 +64,13 @@ def _edges(engine: Engine, visible: Snapshot) -> Rows:
         yield edge_id, sink.relation, sink.name, channel, 0, 0, engine.publisher.cursor(sink.name)
 
 
-def _groups(engine: Engine, visible: Snapshot) -> Rows:
-    standing = ViewProgress.from_json(visible.manifest.state)
-    plan = engine.holding.plan(engine.limits.clock())
-    for group in groups_of(visible.catalog):
+def _groups(engine: Engine, snapshot: Snapshot) -> Rows:
+    progress = ViewProgress.from_json(snapshot.manifest.state)
+    plan = engine.scheduler.plan(engine.limits.clock())
+    for group in groups_of(snapshot.catalog):
         if group.number is None:
             continue
-        cursor = min(standing.cursor(each, visible.manifest.epoch) for each in group.members)
+        cursor = min(progress.cursor(each, snapshot.manifest.epoch) for each in group.members)
         held = [plan.held[each] for each in group.members if each in plan.held]
         reason = held[0].told("") if held else None
         for member in group.members:
@@ -78,7 +78,7 @@ def _groups(engine: Engine, visible: Snapshot) -> Rows:
                 group.number,
                 member,
                 member in group.convergence,
-                max(standing.commits.get(each, 0) for each in group.members),
+                max(progress.commits.get(each, 0) for each in group.members),
                 group.policy.value,
                 DiamondConsistency.ATOMIC.value,
                 cursor,

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from laminar.runtime.history.snapshot import Snapshot
 
 
-def _views(engine: Engine, visible: Snapshot) -> Rows:
-    catalog, now = visible.catalog, visible.manifest.epoch
-    standing = ViewProgress.from_json(visible.manifest.state)
+def _views(engine: Engine, snapshot: Snapshot) -> Rows:
+    catalog, now = snapshot.catalog, snapshot.manifest.epoch
+    progress = ViewProgress.from_json(snapshot.manifest.state)
     group_of = {name: each.number for each in groups_of(catalog) for name in each.members}
     states = states_of(engine)
-    committed = {now: visible.manifest.committed_at}
-    for cursor in standing.live():
+    committed = {now: snapshot.manifest.committed_at}
+    for cursor in progress.live():
         with suppress(EpochNotFound):
             committed[cursor] = engine.timeline.get(cursor).committed_at
     for name, program in catalog.programs.items():
         definition = catalog.definitions[name]
         options = definition if isinstance(definition, ViewDefinition) else ViewDefinition(name, "")
-        epoch = standing.cursor(name, now)
+        epoch = progress.cursor(name, now)
         state, why = states[name]
         at = committed.get(epoch) or None
         yield (
@@ -64,8 +64,8 @@ def states_of(engine: Engine) -> dict[str, tuple[str, str | None]]:
     It is paused, suspended or failing by itself; scheduled, if it waits for its turn; held, if it
     waits for another one.
     """
-    held = engine.holding.plan(engine.limits.clock()).held
-    failures = engine.holding.standing.failures
+    held = engine.scheduler.plan(engine.limits.clock()).held
+    failures = engine.scheduler.progress.failures
     return {
         name: _state(name, held.get(name), failures.get(name)) for name in engine.catalog.programs
     }
@@ -96,7 +96,7 @@ def _reason(program: Program) -> str:
     return reason_of(costly)
 
 
-def _refreshes(engine: Engine, _visible: Snapshot) -> Rows:
+def _refreshes(engine: Engine, _snapshot: Snapshot) -> Rows:
     for manifest in engine.timeline.kept():
         report = manifest.state.get("report") or {}
         if not report:
