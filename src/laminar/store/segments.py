@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
 from laminar.model.trace import WEIGHT, Segment, Span

@@ -20,7 +20,7 @@ from laminar.runtime.ingest.range_reader import ReadRange
 from laminar.store import Range
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     from laminar.runtime.engine.engine import Engine
 

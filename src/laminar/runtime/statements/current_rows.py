@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.delta.change import Version, bag, columns, consolidate, quote
 from laminar.errors import NotSupported, RowNotFound, SqlSyntaxError
