@@ -89,5 +89,5 @@ def _batch(epoch: int) -> pa.Table:
 
 def _state(db: laminar.Database) -> int:
     """Rows of accumulators: what is kept for windows that may still change."""
-    traces = db.engine.manifest.traces
+    traces = db.engine.ledger.manifest.traces
     return sum(trace.rows for name, trace in traces.items() if name.endswith("!partial"))

@@ -32,9 +32,9 @@ def run() -> list[Row]:
             is_kept = turn % 2 == 1
             db.execute(f"SET laminar.checkpoint_interval_ms = {1000 if is_kept else 0}")
             (kept if is_kept else plain).append(_block(db))
-            db.engine.checkpoints.settle()
+            db.engine.work.checkpoints.settle()
         metrics = db.metrics().checkpoints
-        executor = db.engine.current_executor()
+        executor = db.engine.work.executor.get()
         aligned = executor.aligner.alignments
     without, with_them = statistics.median(plain), statistics.median(kept)
     note = f"{EPOCHS} epochs of {ROWS:,} rows, median of {ROUNDS} blocks"

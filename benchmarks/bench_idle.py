@@ -57,7 +57,7 @@ def _footprint(db: laminar.Database, turns: range) -> tuple[float, float, float,
         begun = time.perf_counter()
         db.step()
         times.append((time.perf_counter() - begun) * 1000)
-    context = db.engine.spark.sparkContext
+    context = db.engine.env.spark.sparkContext
     jvm: Any = context._jvm
     heap = _held(jvm)
     cached = context._jsc.getPersistentRDDs().size()

@@ -31,7 +31,7 @@ from laminar.runtime.engine.driver import Driver
 from laminar.runtime.engine.engine import Engine
 from laminar.runtime.engine.recover import Definitions, complete, recover, restore
 from laminar.runtime.epoch.report import EpochReport
-from laminar.runtime.output.subscriptions import Subscription, subscribe
+from laminar.runtime.output.subscriptions import Subscription
 from laminar.runtime.spark.session import own_session, start_spark
 from laminar.runtime.statements.attach_dag import attach
 from laminar.runtime.statements.create_drop import configure_source
@@ -105,7 +105,7 @@ class Database:
             session = spark if spark is not None else start_spark(master)
             self._open(session, settings, read_only=read_only)
             self.recovery = (
-                DagRecoveryMetrics(None, self.engine.manifest.offsets, 0, source="reader")
+                DagRecoveryMetrics(None, self.engine.ledger.manifest.offsets, 0, source="reader")
                 if found is None
                 else complete(self.engine, found, recovery)
             )
@@ -182,7 +182,7 @@ class Database:
             name: pa.array([row[at] for row in rows], pa.string())
             for at, name in enumerate(columns)
         }
-        return Result(self._reading.createDataFrame(pa.table(data)), self.engine.manifest.epoch)
+        return Result(self._reading.createDataFrame(pa.table(data)), self.engine.ledger.epoch)
 
     def run(self, dag: StreamingDag) -> None:
         """Make a DAG that was built in Python part of this database."""
@@ -242,7 +242,7 @@ class Database:
         of the loop.
         """
         self._require_writable("start")
-        self.engine.require_attached()
+        self.engine.defined.require_attached()
         self._loop.start()
 
     def stop(self) -> None:
@@ -309,14 +309,16 @@ class Database:
             SubscriptionEnded: the relation was defined anew.
         """
         self._require_open()
-        return subscribe(
-            self.engine, relation, from_epoch, self._present, name=name, timeout=timeout
+        relation = self.engine.snapshot().catalog.resolve(relation)
+        self.engine.work.pruning.refuse_reading(relation)
+        return self.engine.outputs.subscriptions.subscribe(
+            relation, from_epoch, self._present, name=name, timeout=timeout
         )
 
     def unsubscribe(self, name: str) -> bool:
         """Forget a subscription that has a name; say whether there was one."""
         self._require_writable("unsubscribe")
-        return self.engine.subscriptions.forget(name)
+        return self.engine.outputs.subscriptions.forget(name)
 
     def _present(self, told: ChangeFrame, epoch: int) -> Changes | None:
         made = Changes(Result(told.frame, epoch, again=lambda: (told.again().frame, epoch)))
@@ -331,7 +333,7 @@ class Database:
             Its number, for `restore`. `laminar_system.checkpoints` says more about it.
         """
         self._require_writable("checkpoint")
-        return self.engine.checkpoints.now()
+        return self.engine.work.checkpoints.now()
 
     def restore(self, checkpoint_id: int, *, definitions: Definitions = "then") -> int:
         """Go back to what a checkpoint holds; the state as it is now is set aside, not deleted.
@@ -354,7 +356,7 @@ class Database:
 
     def topology(self) -> StreamingDag:
         """Return the DAG of sources and views."""
-        return self.engine.catalog.dag
+        return self.engine.defined.catalog.dag
 
     def metrics(self) -> Metrics:
         """Return counters of this process."""
@@ -366,7 +368,7 @@ class Database:
 
     def _require_writable(self, what: str) -> None:
         self._require_well()
-        if self.engine.read_only:
+        if self.engine.env.read_only:
             raise ReadOnlyDatabase(what, str(self.path))
 
     def _require_open(self) -> None:

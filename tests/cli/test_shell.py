@@ -47,7 +47,7 @@ def talk(
             laminar.connect(tmp_path / "state", spark=spark) as db,
             create_pipe_input() as keyboard,
         ):
-            if not db.engine.catalog.exists("orders"):
+            if not db.engine.defined.catalog.exists("orders"):
                 db.execute(SETUP)
             keyboard.send_text(keys)
             run_shell(db, keyboard=keyboard, screen=DummyOutput())

@@ -79,12 +79,12 @@ def test_a_write_that_fails_leaves_the_last_state(
             if at == wanted:
                 raise OSError(28, os.strerror(28))
 
-        epoch = db.engine.manifest.epoch
+        epoch = db.engine.ledger.epoch
         with monkeypatch.context() as patch:
             patch.setattr(durable_files, "failpoint", full)
             with pytest.raises(laminar.StoreUnwritable, match="No space left"):
                 _change(db)
-        assert db.engine.manifest.epoch == epoch
+        assert db.engine.ledger.epoch == epoch
         db.insert("t", [(0,)])
         assert db.step() is not None
     total = db.sql("SELECT SUM(n) FROM t").rows()

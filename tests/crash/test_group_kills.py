@@ -88,7 +88,7 @@ class World:
         """Insert or delete rows; the next epoch takes them."""
         (db.delete if gone else db.insert)("a", list(rows))
         self.table = self.table - Counter(rows) if gone else self.table + Counter(rows)
-        self.after[db.engine.manifest.epoch + 1] = self.table.copy()
+        self.after[db.engine.ledger.epoch + 1] = self.table.copy()
 
     def check(self, db: laminar.Database) -> tuple[int, int]:
         """All members are at one epoch and right for it; return it, and that of the other view."""
@@ -162,7 +162,7 @@ def one_round(world: World, gateway: dict[str, str], number: int, step: Step) ->
     kind, point, time = step
     with world.opened() as db:
         prepare(world, db, kind, number)
-        before, last = db.engine.scheduler.cursor("d"), db.engine.manifest.epoch
+        before, last = db.engine.scheduler.cursor("d"), db.engine.ledger.epoch
         committed = commits(db)
     die(world, gateway, point, time)
     with world.opened(read_only=True) as db:  # as it was left: nothing is repaired yet
@@ -172,11 +172,11 @@ def one_round(world: World, gateway: dict[str, str], number: int, step: Step) ->
         assert group == (other if is_new and kind == "catches up" else before)
         assert commits(db) == committed + (group > before)
     with world.opened() as db:
-        if db.engine.manifest.epoch == last:  # killed before it was durable that an epoch began
+        if db.engine.ledger.epoch == last:  # killed before it was durable that an epoch began
             assert point.startswith("wal.")
             with suppress(laminar.OperatorError):
                 db.step()
-        assert db.engine.manifest.epoch == last + 1  # what was begun is finished, with or without c
+        assert db.engine.ledger.epoch == last + 1  # what was begun is finished, with or without c
         if kind == "fails":
             assert world.check(db) == (before, last + 1)
             repair(world, db, kind)
@@ -209,6 +209,6 @@ def test_a_group_killed_as_it_commits(spark: SparkSession, tmp_path: Path) -> No
 
 def orphans(db: laminar.Database) -> list[str]:
     """Data files that no epoch names."""
-    known = set().union(*(each.files for each in db.engine.timeline.kept()))
+    known = set().union(*(each.files for each in db.engine.ledger.timeline.kept()))
     found = [each for each in (db.path / "data").rglob("*") if each.is_file()]
     return [str(each) for each in found if each.relative_to(db.path).as_posix() not in known]

@@ -38,11 +38,11 @@ def shared_session() -> SparkSession | None:
 def main(folder: Path) -> None:
     acks, out = folder / "acks", folder / "out"
     with laminar.connect(folder / "state", spark=shared_session()) as db:
-        if not db.engine.catalog.exists("net"):
+        if not db.engine.defined.catalog.exists("net"):
             # Killed while defining: what is there is dropped, and everything defined anew.
             db.execute("DROP TABLE IF EXISTS trades CASCADE; DROP TABLE IF EXISTS quotes CASCADE")
             define(db, out)
-        elif not db.engine.publisher.sinks():
+        elif not db.engine.outputs.sinks.sinks():
             db.execute(f"CREATE SINK k FROM net WITH (connector = 'files', path = '{out}')")
         count = verify(db, acks, out)
         sys.stdout.write(f"ready {count}\n")

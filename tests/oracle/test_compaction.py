@@ -49,7 +49,7 @@ def test_views_stay_right_while_traces_are_compacted(spark: SparkSession) -> Non
             db.step()
             merged |= {
                 name
-                for name, trace in db.engine.manifest.traces.items()
+                for name, trace in db.engine.ledger.manifest.traces.items()
                 if any(segment.lo < segment.hi for segment in trace.segments)
             }
             if epoch % 4 == 3:

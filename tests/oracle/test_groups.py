@@ -22,7 +22,7 @@ import pytest
 
 import laminar
 from laminar.runtime.catalog.time_settings import TimeSettings
-from laminar.runtime.engine import engine
+from laminar.runtime.epoch import executor
 from laminar.runtime.epoch.executor import DagExecutor
 from laminar.testing.clock import ManualClock
 from laminar.testing.faults import Faults
@@ -225,7 +225,7 @@ def test_no_read_is_ever_mixed(
                 for _ in range(EPOCHS // 2):
                     _epoch(db, world, faults, clock)
             stood = dict(db.engine.scheduler.since)
-        monkeypatch.setattr(engine, "DagExecutor", partial(DagExecutor, workers=1))
+        monkeypatch.setattr(executor, "DagExecutor", partial(DagExecutor, workers=1))
         with opened() as db:
             assert dict(db.engine.scheduler.since) == stood
             beside.db = db
@@ -247,7 +247,7 @@ def _epoch(db: laminar.Database, world: World, faults: Faults, clock: ManualCloc
     _disturb(db, world, faults)
     clock.advance(world.rng.choice([0, 1, 10]))
     world.change(db)
-    world.note(db.engine.manifest.epoch + 1)
+    world.note(db.engine.ledger.epoch + 1)
     _step(db)
 
 
@@ -260,11 +260,11 @@ def _disturb(db: laminar.Database, world: World, faults: Faults) -> None:
         db.execute(f"PAUSE MATERIALIZED VIEW {view}")
     paused: Any = sorted(db.engine.scheduler.paused)
     if paused and rng.random() < 0.4:
-        world.note(db.engine.manifest.epoch + 1)
+        world.note(db.engine.ledger.epoch + 1)
         try:
             db.execute(f"RESUME MATERIALIZED VIEW {rng.choice(paused)}")
         except laminar.OperatorError:
-            world.note(db.engine.manifest.epoch + 1)
+            world.note(db.engine.ledger.epoch + 1)
     if rng.random() < 0.2:
         db.execute(f"PAUSE TABLE {table}")
     elif rng.random() < 0.5:
@@ -285,11 +285,11 @@ def _repair(db: laminar.Database, world: World, faults: Faults, clock: ManualClo
     for name in world.tables:
         db.execute(f"RESUME TABLE {name}")
     for name in world.reads:
-        world.note(db.engine.manifest.epoch + 1)
+        world.note(db.engine.ledger.epoch + 1)
         db.execute(f"RESUME MATERIALIZED VIEW {name}")
     clock.advance(1000)
     world.change(db)  # whoever is behind and has nothing to take would stay there
-    world.note(db.engine.manifest.epoch + 1)
+    world.note(db.engine.ledger.epoch + 1)
     _step(db)
 
 

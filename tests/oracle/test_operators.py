@@ -53,7 +53,7 @@ def test_views_equal_recomputation(kind: str, spark: SparkSession) -> None:
                     except Exception as error:  # tell of all cases, not of the first one
                         wrong[case.name] = f"{type(error).__name__}: {error}"
                         continue
-                    program = db.engine.catalog.programs[case.name]
+                    program = db.engine.defined.catalog.programs[case.name]
                     if program.strategy is not STRATEGIES[case.strategy]:
                         why = [getattr(each, "detail", "") for each in program.relations]
                         wrong.setdefault(case.name, f"{program.strategy} {why}")

@@ -90,7 +90,7 @@ def test_rows_that_are_pushed_meet_the_bound_of_their_source(db: laminar.Databas
     policy = laminar.BatchPolicy(max_rows=7)
     db.configure_source("d", policy=policy, backpressure=laminar.SpillToDisk(5_000))
     assert db.insert("d", rows * 3) == 24
-    assert db.engine.inlets.of("d").options.policy == policy
+    assert db.engine.work.inlets.of("d").options.policy == policy
     (told,) = db.execute("SHOW CREATE d").rows()[0][-1:]
     assert "backpressure = 'spill'" in told
     assert "max_spill_bytes = '5000'" in told
@@ -122,7 +122,7 @@ def test_epochs_in_the_background(db: laminar.Database) -> None:
         reports.append(report)
         if not flooded:
             # Epochs stand still here: only the bridge may tell the source, and memory is bounded.
-            inlet = db.engine.inlets.of("flood")
+            inlet = db.engine.work.inlets.of("flood")
             paused = eventually(lambda: inlet.bridge.is_paused)
             flooded.append((inlet.counters.waiting, paused))
         if sum(each.rows_in for each in reports) >= 3_804:
@@ -196,7 +196,7 @@ def test_a_slow_view_reaches_back_to_the_source_through_the_bridge(
     taken = 0
 
     def bridge() -> laminar.PipelineBridge:
-        return db.engine.inlets.of("flood").bridge
+        return db.engine.work.inlets.of("flood").bridge
 
     def committed(report: laminar.EpochReport) -> None:
         nonlocal taken
@@ -207,7 +207,7 @@ def test_a_slow_view_reaches_back_to_the_source_through_the_bridge(
     db.on_epoch(committed)
     db.insert("t", [(1,)])
     db.start()
-    executor = db.engine.current_executor()
+    executor = db.engine.work.executor.get()
     assert eventually(lambda: executor.metrics.backpressure_waits > 0)
     assert eventually(lambda: bridge().is_paused)
     assert not pause(0.2)  # time to read more, if anything let it
@@ -329,7 +329,7 @@ def test_sources_of_a_group_wait_for_the_slowest(spark: SparkSession, tmp_path: 
         read = [getattr(db.step(), "rows_in", 0) for _ in range(4)]
         # It is read while it is at most 15 s ahead of the slow one, and then waits.
         assert read == [15, 10, 10, 0]
-        fast = db.engine.inlets.of("fast")
+        fast = db.engine.work.inlets.of("fast")
         assert isinstance(fast, SourceInlet)
         assert fast.bridge.is_paused
         MADE["slow"].total = 20
@@ -366,7 +366,7 @@ def test_silence_is_set_by_a_statement(spark: SparkSession, tmp_path: Path) -> N
         assert marks["w"] == new  # c was left out after a minute
         assert marks["v"] == old  # b is waited for, an hour long
         db.execute("RESET laminar.idle_timeout_ms")
-        assert db.engine.tuning.text("idle_timeout_ms") == "0"
+        assert db.engine.applied_settings.text("idle_timeout_ms") == "0"
 
 
 def explained(db: laminar.Database) -> str:
@@ -397,7 +397,7 @@ def test_a_source_keeps_what_its_views_use(db: laminar.Database) -> None:
     found = db.metrics().prefixes["s"]
     assert (found.rows_in, found.rows_kept) == (100, kept)
     assert counted(db, "prefix_rows_kept", "p") == 1
-    assert sum(s.rows for s in db.engine.manifest.traces["s"].segments) == kept
+    assert sum(s.rows for s in db.engine.ledger.manifest.traces["s"].segments) == kept
     told = explained(db)
     assert f"columns pruned: 1, rows in: 100, rows surviving: {kept}" in told
     assert "keeps n, k, ts where ((n >= 20) AND (n < 60)) OR (k IN (1, 5))" in told

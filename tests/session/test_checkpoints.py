@@ -33,11 +33,11 @@ def test_checkpoints_come_by_interval_and_on_request(spark: SparkSession, tmp_pa
         for n in (1, 2):
             db.insert("t", [(n,)])
             db.step()
-        assert [each.checkpoint_id for each in db.engine.checkpoints.complete] == [1]
+        assert [each.checkpoint_id for each in db.engine.work.checkpoints.complete] == [1]
         clock.advance(30)
         db.insert("t", [(3,)])
         db.step()
-        db.engine.checkpoints.settle()
+        db.engine.work.checkpoints.settle()
         found = db.sql(
             "SELECT checkpoint_id, epoch, status, trigger, nodes, new_files > 0, error"
             " FROM laminar_system.checkpoints ORDER BY 1"
@@ -49,8 +49,8 @@ def test_checkpoints_come_by_interval_and_on_request(spark: SparkSession, tmp_pa
         # Idle, nothing new: the next one waits until there is something to keep.
         clock.advance(30)
         assert db.step() is None
-        db.engine.checkpoints.settle()
-        assert len(db.engine.checkpoints.complete) == 2
+        db.engine.work.checkpoints.settle()
+        assert len(db.engine.work.checkpoints.complete) == 2
         db.execute("SET laminar.checkpoint_interval_ms = 0; SET laminar.checkpoint_retained = 2")
         clock.advance(3600)
         db.insert("t", [(4,)])
@@ -63,7 +63,7 @@ def test_checkpoints_come_by_interval_and_on_request(spark: SparkSession, tmp_pa
         assert (counted.completed, counted.failed) == (2, 0)
         assert (counted.last_id, counted.last_epoch) == (3, 4)
         assert 0 < counted.last_new_bytes < counted.last_bytes
-        assert db.topology().nodes.keys() == db.engine.current_executor().dag.nodes.keys()
+        assert db.topology().nodes.keys() == db.engine.work.executor.get().dag.nodes.keys()
     with laminar.connect(tmp_path, spark=spark) as db:
         assert db.execute("SHOW CHECKPOINTS").dicts()[-1]["checkpoint_id"] == "3"
         assert db.checkpoint() == 4

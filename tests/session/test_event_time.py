@@ -151,7 +151,7 @@ def test_windows_agree_with_a_model(db: laminar.Database, seed: int) -> None:
     # State of windows that are final is gone; what was shown stays.
     db.end_of_stream("ev")
     db.step()
-    traces = db.engine.manifest.traces
+    traces = db.engine.ledger.manifest.traces
     state = ("tu#1!partial", "ho#1!partial", "cu#1!partial", "se#1", "top#1!partial")
     assert {name: traces[name].rows for name in state} == dict.fromkeys(state, 0)
     assert len(rows(db, "ho")) == len(model["ho"].groups)  # type: ignore[union-attr]
@@ -271,7 +271,7 @@ def test_time_survives_and_never_goes_back(
         assert db.sql("SELECT COUNT(*) FROM ev").rows() == [(2,)]
         db.advance_watermark("ev", at(20))  # said, but no epoch has acted on it
     with laminar.connect(tmp_path, spark=spark, settings=settings) as db:
-        marks = db.engine.manifest.watermarks
+        marks = db.engine.ledger.manifest.watermarks
         assert rows(db, "v") == []
         db.step()
         assert rows(db, "v") == [("Anna", 10, 2)]
@@ -279,7 +279,7 @@ def test_time_survives_and_never_goes_back(
         assert db.step() is None
         put(db, [("a", 5, 4), ("a", 6, 5), ("a", 7, 25)])
         db.step()
-        now = db.engine.manifest.watermarks
+        now = db.engine.ledger.manifest.watermarks
         assert all(now[name] >= mark for name, mark in marks.items())
         assert now["ev"] == now["v"]
         assert "names" not in now
@@ -371,7 +371,7 @@ def test_joins_on_time(db: laminar.Database) -> None:
     chance = random.Random(3)
     held: dict[str, list[Row]] = {"a": [], "b": []}
     read: list[int] = []
-    bound = type(db.engine.store).frame
+    bound = type(db.engine.env.store).frame
 
     def counted(store: Any, schema: str, segments: Any) -> Any:
         read.append(len(segments))
@@ -389,7 +389,7 @@ def test_joins_on_time(db: laminar.Database) -> None:
             gone = held["b"].pop(0)
             db.delete("b", [(gone[0], gone[1], at(gone[2]))])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(db.engine.store), "frame", counted)
+            patch.setattr(type(db.engine.env.store), "frame", counted)
             db.step()
         a, b = held["a"], held["b"]
         expected = [

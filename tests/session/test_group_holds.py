@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laminar
-from laminar.runtime.epoch.fill import Filler
+from laminar.runtime.epoch.materialization import Filler
 from laminar.testing.clock import ManualClock
 from laminar.testing.faults import Faults
 
@@ -76,7 +76,7 @@ def failed(world: World) -> None:
     before = rows(world.db, "SELECT * FROM d")
     world.insert()
     world.fails()
-    assert cursors(world.db, "b", "c", "d", "other") == [*at, world.db.engine.manifest.epoch]
+    assert cursors(world.db, "b", "c", "d", "other") == [*at, world.db.engine.ledger.manifest.epoch]
     assert rows(world.db, "SELECT * FROM d") == before
     world.db.step()
 
@@ -153,6 +153,6 @@ def test_a_member_that_is_skipped_holds_the_group(
     world: World, reason: Callable[[World], None]
 ) -> None:
     reason(world)
-    assert cursors(world.db, "b", "c", "d") == [world.db.engine.manifest.epoch] * 3
+    assert cursors(world.db, "b", "c", "d") == [world.db.engine.ledger.manifest.epoch] * 3
     truth = [(k, 10, 10.0) for k in range(1, world.number + 1)]
     assert rows(world.db, "SELECT * FROM d") == truth

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laminar
-from laminar.runtime.engine import engine
+from laminar.runtime.epoch import executor
 from laminar.runtime.epoch.executor import DagExecutor
 from laminar.runtime.introspection.metrics import GroupMetrics
 from laminar.store import durable_files
@@ -43,13 +43,13 @@ def group_line(db: laminar.Database) -> str:
 def test_a_member_that_fails_holds_its_group(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr(engine, "DagExecutor", partial(DagExecutor, workers=workers))
+    monkeypatch.setattr(executor, "DagExecutor", partial(DagExecutor, workers=workers))
     with opened(tmp_path, spark, DIAMOND) as db:
         db.insert("a", [(1, 10), (2, 5)])
         db.step()
         assert group_epoch(db) == 1
         before = {view: rows(db, f"SELECT * FROM {view}") for view in "bcd"}
-        traces = dict(db.engine.manifest.traces)
+        traces = dict(db.engine.ledger.manifest.traces)
         db.insert("a", [(1, 0), (3, 4)])
         with pytest.raises(laminar.OperatorError, match='"c"'):
             db.step()
@@ -57,7 +57,7 @@ def test_a_member_that_fails_holds_its_group(
         assert {view: rows(db, f"SELECT * FROM {view}") for view in "bcd"} == before
         assert cursors(db, "b", "c", "d", "other", "a") == [1, 1, 1, 2, 2]
         assert rows(db, "SELECT * FROM other") == [(4,)]
-        now = db.engine.manifest.traces
+        now = db.engine.ledger.manifest.traces
         assert all(now[name] == traces[name] for name in now if name[0] in "bcd")
         read = db.sql("SELECT n, COUNT(*) AS groups FROM other, d GROUP BY n")
         assert (read.epoch, read.rows()) == (1, [(2, 2)])
@@ -96,7 +96,7 @@ def test_a_member_that_fails_holds_its_group(
 
 def list_orphans(db: laminar.Database) -> list[str]:
     """Data files that no epoch names."""
-    known = set().union(*(each.files for each in db.engine.timeline.kept()))
+    known = set().union(*(each.files for each in db.engine.ledger.timeline.kept()))
     found = [each for each in (db.path / "data").rglob("*") if each.is_file()]
     return [str(each) for each in found if each.relative_to(db.path).as_posix() not in known]
 
@@ -163,7 +163,7 @@ def test_opting_out_unties_and_never_mixes(tmp_path: Path, spark: SparkSession) 
         assert cursors(db, "b", "c", "d") == [3, 1, 1]
         # Another view in which the same paths meet ties them: the strictest counts.
         db.delete("a", [(1, 0)])
-        db.engine.limits.clock.advance(10)  # type: ignore[attr-defined]
+        db.engine.env.clock.advance(10)  # type: ignore[attr-defined]
         db.step()
         assert rows(db, "SELECT * FROM d") == [(1, 15, 30.0)]
         assert cursors(db, "b", "c", "d") == [4, 4, 4]
@@ -227,13 +227,13 @@ def test_a_crash_in_the_middle_of_a_group_commit(
             if point == "manifest.before_rename":
                 raise Killed
 
-        db.engine.catalog.registry.set_state("c", laminar.MvState.RUNNING)
+        db.engine.defined.catalog.registry.set_state("c", laminar.MvState.RUNNING)
         monkeypatch.setattr(durable_files, "failpoint", die)
         with pytest.raises(Killed):
             db.step()
         monkeypatch.undo()
         assert cursors(db, "b", "d", "other") == [1, 1, 2]
-        db.engine.catalog.registry.set_state("c", laminar.MvState.PAUSED)
+        db.engine.defined.catalog.registry.set_state("c", laminar.MvState.PAUSED)
     with opened(tmp_path, spark) as db:
         # The epoch that was begun runs again, as it stands now: c is paused, and holds its group.
         assert cursors(db, "b", "d", "other") == [1, 1, 3]
@@ -261,7 +261,7 @@ def test_held_views_outlive_compaction_and_changes_of_storage(
             db.insert("a", [(number, 1)])
             db.step()
         db.engine.settle()
-        assert len(db.engine.manifest.traces["a"].segments) == 2  # not merged across epoch 1
+        assert len(db.engine.ledger.manifest.traces["a"].segments) == 2  # not merged across epoch 1
         assert rows(db, "SELECT * FROM plain") == rows(db, "SELECT * FROM s") == [(1, 2)]
         # A new reader makes `n` store its rows; it can still be read at epoch 1.
         db.execute("CREATE MATERIALIZED VIEW big AS SELECT k FROM n WHERE n > 0")
@@ -277,4 +277,4 @@ def test_held_views_outlive_compaction_and_changes_of_storage(
         assert cursors(db, "j", "n", "s", "plain", "big") == [6] * 5
         assert rows(db, "SELECT * FROM j") == [(k, 2, 1) for k in range(1, 6)]
         db.engine.settle()
-        assert len(db.engine.manifest.traces["a"].segments) == 1
+        assert len(db.engine.ledger.manifest.traces["a"].segments) == 1

@@ -167,7 +167,7 @@ def test_settings_last(tmp_path: Path, spark: SparkSession) -> None:
             )
         assert [name for name, *_ in db.execute("SHOW MATERIALIZED VIEWS").rows()] == ["v"]
     with laminar.connect(tmp_path, spark=spark) as db:
-        assert db.engine.settings.given == {"retained_epochs": "2", "max_fan_out": "1"}
+        assert db.engine.defined.settings.given == {"retained_epochs": "2", "max_fan_out": "1"}
         with pytest.raises(laminar.FanOutLimitExceeded):
             db.execute("CREATE MATERIALIZED VIEW w AS SELECT id FROM t")
         db.execute("RESET laminar.max_fan_out; CREATE MATERIALIZED VIEW w AS SELECT id FROM t")

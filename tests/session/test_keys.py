@@ -82,13 +82,13 @@ def test_a_connector_delivers_new_versions(
         upsert(live, rows)
         oracle.step()
     # Rows that are there already change nothing, not even a segment.
-    segments = len(db.engine.manifest.traces["s"].segments)
+    segments = len(db.engine.ledger.manifest.traces["s"].segments)
     same = dict(zip(("id", "g", "x"), live.rows[0], strict=True))
     versions = "".join(json.dumps(row) + "\n" for row in ({**same, "x": -1}, same))
     (folder / "9.json").write_text(versions, encoding="utf-8")
     before = db.metrics().prefixes["s"]
     assert db.step() is not None
-    assert len(db.engine.manifest.traces["s"].segments) == segments
+    assert len(db.engine.ledger.manifest.traces["s"].segments) == segments
     # A version that another one follows in the same poll does not even cross the bridge.
     after = db.metrics().prefixes["s"]
     assert (after.rows_in - before.rows_in, after.rows_kept - before.rows_kept) == (2, 1)

@@ -90,7 +90,7 @@ def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_a_wrong_name_is_underlined(
     db: laminar.Database, statement: str, code: str, underlined: str, hint: str
 ) -> None:
-    before = list(db.engine.catalog.definitions)
+    before = list(db.engine.defined.catalog.definitions)
     script = f"-- a script\nSHOW TABLES; {statement}"
     with pytest.raises(laminar.LaminarError) as refused:
         db.execute(script)
@@ -104,4 +104,4 @@ def test_a_wrong_name_is_underlined(
     *_, excerpt, carets = error.detail.split("\n")
     assert excerpt.strip() in script
     assert excerpt[carets.index("^") : carets.rindex("^") + 1] == text
-    assert list(db.engine.catalog.definitions) == before
+    assert list(db.engine.defined.catalog.definitions) == before

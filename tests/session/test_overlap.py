@@ -60,9 +60,9 @@ def test_every_epoch_is_what_it_would_have_been_alone(flowing: laminar.Database)
     last = flowing.drain()
     assert last is not None
     assert seen == list(range(1, FILES + 1))
-    executor = flowing.engine.executor
-    assert executor is not None
-    assert executor.metrics.most_in_flight == 3
+    metrics = flowing.engine.work.executor.metrics
+    assert metrics is not None
+    assert metrics.most_in_flight == 3
     for epoch in (1, 4, FILES):
         found = flowing.sql("SELECT k, total, top FROM pairs", as_of_epoch=epoch)
         assert sorted(found.rows()) == expected(epoch)
@@ -98,9 +98,9 @@ def test_checkpoints_of_epochs_in_the_air(
         "SET laminar.checkpoint_retained = 50"
     )
     flowing.drain()
-    flowing.engine.checkpoints.settle()
-    assert flowing.engine.checkpoints.failed == []
-    kept = flowing.engine.checkpoints.complete
+    flowing.engine.work.checkpoints.settle()
+    assert flowing.engine.work.checkpoints.failed == []
+    kept = flowing.engine.work.checkpoints.complete
     assert kept
     chosen = next(each for each in kept if each.epoch < FILES)
     if barrier == "unaligned":

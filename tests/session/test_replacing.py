@@ -37,9 +37,9 @@ def test_replacing_a_view_rebuilds_what_reads_it(tmp_path: Path, spark: SparkSes
         oracle.tables["t"] = LiveRows()
         oracle.insert("t", ROWS)
         oracle.step()
-        before = db.engine.manifest.revision
+        before = db.engine.ledger.manifest.revision
         db.execute("CREATE OR REPLACE MATERIALIZED VIEW base AS SELECT id, g, x FROM t WHERE x > 0")
-        assert db.engine.manifest.revision == before
+        assert db.engine.ledger.manifest.revision == before
         # A projection becomes an aggregate: other hidden relations, other storage.
         db.execute(
             "CREATE OR REPLACE MATERIALIZED VIEW base AS"
@@ -90,7 +90,7 @@ def test_readers_see_the_old_rows_until_the_new_are_ready(
     db.insert("t", ROWS)
     db.step()
     seen: list[Any] = []
-    real = type(db.engine).commit
+    real = type(db.engine.ledger).commit
 
     def slow(self: Any, *args: Any, **kwargs: Any) -> None:
         reader = threading.Thread(
@@ -102,7 +102,7 @@ def test_readers_see_the_old_rows_until_the_new_are_ready(
         reader.join(60)
         real(self, *args, **kwargs)
 
-    monkeypatch.setattr(type(db.engine), "commit", slow)
+    monkeypatch.setattr(type(db.engine.ledger), "commit", slow)
     db.execute("CREATE OR REPLACE MATERIALIZED VIEW base AS SELECT id, g, x * 2 AS x FROM t")
     assert seen == [([("a", 30), ("b", 5)], ["id", "g", "x"])]
     assert db.sql("SELECT * FROM sums ORDER BY g").rows() == [("a", 60), ("b", 10)]

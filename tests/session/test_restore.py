@@ -154,7 +154,7 @@ def test_operators_get_their_state_back(spark: SparkSession, tmp_path: Path) -> 
         db.insert("t", [(1,), (2,)])
         db.step()
         kept = db.checkpoint()
-        assert db.engine.checkpoints.complete[-1].node_snapshots == {"total": b"3"}
+        assert db.engine.work.checkpoints.complete[-1].node_snapshots == {"total": b"3"}
         db.insert("t", [(10,)])
         db.step()
         assert operator.total == 13
@@ -198,7 +198,7 @@ def test_damage_is_told_and_repaired(spark: SparkSession, tmp_path: Path) -> Non
             db.insert("t", [("a", n), ("b", 1)])
             db.step()
         expected = {name: rows(db, f"SELECT * FROM {name}") for name in "tsc"}
-        last = db.engine.manifest
+        last = db.engine.ledger.manifest
         report = [db.sql("SELECT epoch, rows_in FROM laminar_system.epochs").rows()]
     table = tmp_path / last.traces["t"].segments[-1].files[0]
     view = next(tmp_path / f for name, t in last.traces.items() if name != "t" for f in t.files)
@@ -217,14 +217,14 @@ def test_damage_is_told_and_repaired(spark: SparkSession, tmp_path: Path) -> Non
         assert [db.sql("SELECT epoch, rows_in FROM laminar_system.epochs").rows()] == report
     with laminar.connect(tmp_path, spark=spark) as db:
         assert db.recovery.damaged == ()
-        first = tmp_path / db.engine.manifest.traces["t"].segments[0].files[0]
+        first = tmp_path / db.engine.ledger.manifest.traces["t"].segments[0].files[0]
     # The log reaches back to the beginning: even the first segment can be read again.
     first.unlink()
     with pytest.warns(laminar.RecoveryWarning, match="epochs replayed: 1, 2, 3"):
         db = laminar.connect(tmp_path, spark=spark)
     with db:
         assert {name: rows(db, f"SELECT * FROM {name}") for name in "tsc"} == expected
-        first = tmp_path / db.engine.manifest.traces["t"].segments[0].files[0]
+        first = tmp_path / db.engine.ledger.manifest.traces["t"].segments[0].files[0]
     first.unlink()
     (tmp_path / "wal" / "epochs.log").unlink()
     with pytest.raises(laminar.RecoveryFailed, match="LMR-1015"):

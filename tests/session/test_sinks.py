@@ -76,11 +76,11 @@ def test_an_epoch_is_a_file(
         assert changes(out / "w")[2] == Counter({("insert", 3): 2})
         first = (out / "v" / "000000000002.json").read_text(encoding="utf-8")
         db.insert("t", [(2, -5)])
-        monkeypatch.setattr(db.engine.publisher, "publish", _crash)
+        monkeypatch.setattr(db.engine.outputs.sinks, "publish", _crash)
         with pytest.raises(KeyboardInterrupt):
             db.step()
         # A crash after the commit: the sink has not heard of the last two epochs.
-        db.engine.publisher._cursors.advance("k", 1)
+        db.engine.outputs.sinks._cursors.advance("k", 1)
     for path in (out / "v").glob("*2.json"):
         path.unlink()
     with laminar.connect(state, spark=spark) as db:

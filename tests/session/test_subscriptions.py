@@ -143,7 +143,7 @@ def test_cursors_last_and_epochs_are_kept_for_them(tmp_path: Path, spark: SparkS
 def test_a_follower_waits_for_epochs(db: laminar.Database) -> None:
     db.execute("CREATE TABLE t (id INT)")
     seen: list[int] = []
-    db.engine.changelog.is_live = True
+    db.engine.outputs.changelog.is_live = True
     subscription = db.subscribe("t")
 
     def follow() -> None:

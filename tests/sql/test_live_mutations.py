@@ -60,23 +60,25 @@ def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def all_of(db: laminar.Database) -> dict[str, Any]:
     """Everything that a statement may change."""
-    catalog, manifest = db.engine.catalog, db.engine.manifest
+    catalog, manifest = db.engine.defined.catalog, db.engine.ledger.manifest
     return {
         "definitions": dict(catalog.definitions),
         "programs": list(catalog.programs),
         "dag": [node.name for node in catalog.dag.nodes.values()],
-        "sources": sorted(db.engine.sources),
+        "sources": sorted(db.engine.defined.sources),
         "version": (manifest.epoch, manifest.revision),
         "paused": db.engine.scheduler.paused,
-        "pending": {name: len(db.engine.pending.after(name, 0)) for name in ("orders", "regions")},
+        "pending": {
+            name: len(db.engine.ledger.pending.after(name, 0)) for name in ("orders", "regions")
+        },
     }
 
 
 def set_right(db: laminar.Database) -> None:
     """Undo what a statement that ran has done to the definitions."""
-    for name in [*db.engine.catalog.definitions]:
+    for name in [*db.engine.defined.catalog.definitions]:
         known = name in ("orders", "regions", "totals", "named")
-        if not known and db.engine.catalog.exists(name):
+        if not known and db.engine.defined.catalog.exists(name):
             drop(db.engine, name, cascade=True)
     db.execute(SETUP)
 

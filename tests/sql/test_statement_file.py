@@ -102,6 +102,6 @@ def rows_of(result: Any) -> Any:
 
 def described(db: laminar.Database) -> tuple[Any, ...]:
     """What a statement that is refused must not have changed."""
-    manifest = db.engine.manifest
-    waiting = tuple(len(db.engine.pending.after(name, 0)) for name in ("t", "k", "src"))
-    return manifest.epoch, manifest.revision, tuple(db.engine.catalog.definitions), waiting
+    manifest = db.engine.ledger.manifest
+    waiting = tuple(len(db.engine.ledger.pending.after(name, 0)) for name in ("t", "k", "src"))
+    return manifest.epoch, manifest.revision, tuple(db.engine.defined.catalog.definitions), waiting

@@ -43,7 +43,7 @@ def run_command(runner: Runner, command: Command) -> bool:
 
 
 def _describe(runner: Runner, command: Command) -> bool:
-    catalog, printer = runner.db.engine.catalog, runner.printer
+    catalog, printer = runner.db.engine.defined.catalog, runner.printer
     if not command.argument:
         rows = [
             (name, *_kind(runner, name), ", ".join(catalog.shape(name).columns))
@@ -68,10 +68,10 @@ def _describe(runner: Runner, command: Command) -> bool:
 
 
 def _kind(runner: Runner, name: str) -> tuple[str, str]:
-    definition = runner.db.engine.catalog.definitions[name]
+    definition = runner.db.engine.defined.catalog.definitions[name]
     if isinstance(definition, TableDefinition):
         return "source" if definition.is_source else "table", definition.connector or ""
-    strategy = runner.db.engine.catalog.programs[name].strategy.value
+    strategy = runner.db.engine.defined.catalog.programs[name].strategy.value
     paused = ", paused" if name in runner.db.engine.scheduler.paused else ""
     kind = "operator" if isinstance(definition, OperatorDefinition) else "materialized view"
     return kind, f"{strategy}{paused}"
@@ -96,7 +96,7 @@ def _watch(runner: Runner, command: Command) -> bool:
     try:
         while True:
             report = interruptible(runner.db.step)
-            epoch = report.epoch if report is not None else runner.db.engine.manifest.epoch
+            epoch = report.epoch if report is not None else runner.db.engine.ledger.manifest.epoch
             if console.is_terminal:
                 console.clear()
             now = datetime.now(UTC).astimezone().strftime("%H:%M:%S")

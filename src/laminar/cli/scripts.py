@@ -30,7 +30,7 @@ def run_script(db: Database, statements: Sequence[Statement], form: Format) -> N
             if isinstance(result, Result):
                 printer.result(result)
         last = db.drain()
-    epoch = last.epoch if last else db.engine.manifest.epoch
+    epoch = last.epoch if last else db.engine.ledger.epoch
     printer.line(f"all sources are idle at epoch {epoch}")
 
 

@@ -90,14 +90,14 @@ class DatabaseNames:
 
     def relations(self) -> Mapping[str, Sequence[str]]:
         """Return relation -> columns."""
-        catalog = self._db.engine.catalog
+        catalog = self._db.engine.defined.catalog
         own = {name: catalog.shape(name).columns for name in catalog.definitions}
         system = {f"{SYSTEM}.{name}": table.shape.columns for name, table in TABLES.items()}
         return own | system
 
     def functions(self) -> Iterable[str]:
         """Return the functions that a query may call."""
-        return known_functions(self._db.engine.spark)
+        return known_functions(self._db.engine.env.spark)
 
 
 def open_history(folder: Callable[[str], str] = typer.get_app_dir) -> History:

@@ -109,9 +109,9 @@ class Oracle:
 
     def _moved(self, name: str) -> bool:
         """Whether rows under a relation, or its own files, are others than when last compared."""
-        catalog = self.db.engine.catalog
+        catalog = self.db.engine.defined.catalog
         below = {name, *catalog.registry.all_dependencies(name)}
-        traces = self.db.engine.manifest.traces
+        traces = self.db.engine.ledger.manifest.traces
         files = [
             (own, traces[own].segments)
             for own in sorted(traces)
@@ -123,9 +123,9 @@ class Oracle:
 
     def _levels(self) -> list[list[str]]:
         """Views by the length of their longest path to a table: a level reads those before."""
-        programs = self.db.engine.catalog.programs
+        programs = self.db.engine.defined.catalog.programs
         depth: dict[str, int] = {}
-        for name in self.db.engine.catalog.registry.topo_order():
+        for name in self.db.engine.defined.catalog.registry.topo_order():
             depth[name] = 1 + max(
                 (depth.get(each, 0) for each in programs[name].sources()), default=0
             )
@@ -136,7 +136,7 @@ class Oracle:
 
     def _fallbacks(self, names: list[str]) -> Iterator[tuple[str, str]]:
         for name in names:
-            strategy = self.db.engine.catalog.programs[name].strategy
+            strategy = self.db.engine.defined.catalog.programs[name].strategy
             if strategy is Strategy.FULL and name not in self.may_be_full:
                 yield name, "fell back to full"
 
@@ -145,17 +145,17 @@ class Oracle:
         truths = self._collect({name: self._session.sql(text) for name, text in queries.items()})
         stored = self._stored(names)
         for name, truth in truths.items():
-            if self.db.engine.catalog.registry.all_dependents(name):
+            if self.db.engine.defined.catalog.registry.all_dependents(name):
                 self._bind(name, truth)
             yield from _differences(name, stored[name], truth)
 
     def _query(self, view: str) -> str:
-        definition = self.db.engine.catalog.definitions[view]
+        definition = self.db.engine.defined.catalog.definitions[view]
         assert isinstance(definition, ViewDefinition)
         return rewrite_windows(definition.query)
 
     def _bind(self, name: str, rows: list[Row]) -> None:
-        shape = self.db.engine.catalog.shape(name)
+        shape = self.db.engine.defined.catalog.shape(name)
         frame = self._session.createDataFrame(rows, shape.ddl)
         frame.createOrReplaceTempView(f"`{name}`")
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -36,17 +36,15 @@ class SlowLog(PendingLog):
 
 def ways(root: Path, **options: str) -> tuple[ConnectorDagBridge, Any]:
     table = TableDefinition("t", (("n", "bigint", True),), is_source=True, options=options)
-    engine: Any = SimpleNamespace(
-        catalog=SimpleNamespace(definitions={"t": table}),
-        sources={},
-        manifest=SimpleNamespace(offsets={}, epoch=0),
-        pending=SlowLog(root),
-        ingest=None,
-        store=SimpleNamespace(root=root),
-        limits=SimpleNamespace(clock=ManualClock(datetime(2024, 1, 1))),
-        changelog=SimpleNamespace(is_live=False, notify=lambda: None),
+    parts: Any = SimpleNamespace(
+        defined=SimpleNamespace(catalog=SimpleNamespace(definitions={"t": table}), sources={}),
+        ledger=SimpleNamespace(
+            manifest=SimpleNamespace(offsets={}, epoch=0), pending=SlowLog(root)
+        ),
     )
-    return ConnectorDagBridge(engine), engine
+    clock, unused = ManualClock(datetime(2024, 1, 1)), cast("Any", None)
+    made = ConnectorDagBridge(parts.defined, parts.ledger, unused, unused, unused, root, clock)
+    return made, parts
 
 
 def rows(count: int) -> pa.Table:
@@ -55,8 +53,8 @@ def rows(count: int) -> pa.Table:
 
 def test_a_table_has_one_way_in_whoever_opens_it(tmp_path: Path) -> None:
     """Otherwise rows that are pushed into the one would never be seen by the other."""
-    inlets, engine = ways(tmp_path)
-    engine.pending.meeting = threading.Barrier(2)
+    inlets, parts = ways(tmp_path)
+    parts.ledger.pending.meeting = threading.Barrier(2)
     found: list[object] = []
     threads = [threading.Thread(target=lambda: found.append(inlets.of("t"))) for _ in range(2)]
     for each in threads:
@@ -68,7 +66,7 @@ def test_a_table_has_one_way_in_whoever_opens_it(tmp_path: Path) -> None:
 
 
 def test_who_waits_for_room_finds_it_in_the_way_that_is_opened_anew(tmp_path: Path) -> None:
-    inlets, engine = ways(tmp_path, backpressure="pause", buffer_rows="10")
+    inlets, parts = ways(tmp_path, backpressure="pause", buffer_rows="10")
     inlets.push("t", rows(10))
     with pytest.raises(Backpressure):
         inlets.admit("t", 1)
@@ -77,11 +75,11 @@ def test_who_waits_for_room_finds_it_in_the_way_that_is_opened_anew(tmp_path: Pa
     waiting = threading.Thread(target=lambda: taken.append(inlets.admit("t", 1)))
     waiting.start()
     inlets.forget("t")  # as another policy does
-    engine.manifest.offsets["t"] = 1  # and what it had was taken
+    parts.ledger.manifest.offsets["t"] = 1  # and what it had was taken
     inlets.wake()
     waiting.join(10)
     assert taken == [True]
-    engine.catalog.definitions.clear()
+    parts.defined.catalog.definitions.clear()
     with pytest.raises(UnknownRelation):
         inlets.admit("t", 1)
 

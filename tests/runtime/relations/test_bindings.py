@@ -23,8 +23,8 @@ def test_two_readers_may_want_different_segments_of_one_trace(spark: SparkSessio
             db.insert("t", [(number,)])
             db.step()
         engine = db.engine
-        workspace, relations = engine.workspaces.first, engine.catalog.relations
-        versions = versions_of(relations, engine.manifest.traces)
+        workspace, relations = engine.env.workspaces.first, engine.defined.catalog.relations
+        versions = versions_of(relations, engine.ledger.manifest.traces)
         first, second = versions["t"].before
         bindings = Bindings(
             workspace.session,

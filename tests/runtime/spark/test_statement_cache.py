@@ -174,7 +174,7 @@ def test_a_caller_may_read_parquet_in_another_way(spark: SparkSession) -> None:
     own = spark.newSession()
     own.conf.set("spark.sql.sources.useV1SourceList", "csv")
     with laminar.connect(spark=own) as db:
-        session = db.engine.workspaces.first.session
+        session = db.engine.env.workspaces.first.session
         assert "parquet" in str(session.conf.get("spark.sql.sources.useV1SourceList"))
 
 
@@ -242,7 +242,7 @@ def test_an_epoch_analyses_nothing_that_the_last_one_has(
                 SELECT t.k, t.v, s.s FROM t JOIN sums s ON t.k = s.k;
             """
         )
-        texts = analysed(db.engine.workspaces.first.statement_cache, monkeypatch)
+        texts = analysed(db.engine.env.workspaces.first.statement_cache, monkeypatch)
         grown = []
         for number in range(6):
             db.insert("t", [(each % 3, each) for each in range(number, number + 5)])

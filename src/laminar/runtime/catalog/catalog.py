@@ -67,6 +67,10 @@ class Catalog:
             return definition.shape
         return self.programs[name].output.shape
 
+    def parts(self, view: str) -> frozenset[str]:
+        """Return the relations that a view is kept in."""
+        return frozenset(each.shape.name for each in self.programs[view].relations)
+
     def shapes(self) -> dict[str, Shape]:
         """Return all shapes by lower-case name."""
         return {name.lower(): self.shape(name) for name in self.definitions}

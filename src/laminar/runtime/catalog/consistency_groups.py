@@ -12,7 +12,7 @@ from laminar.dag.policies import DiamondConsistency, DiamondSchedulePolicy
 from laminar.runtime.catalog.definitions import Definition, LateDefinition, ViewDefinition
 
 
-class Defined(Protocol):
+class HasDag(Protocol):
     """Definitions, and the DAG that they form; a catalog is one."""
 
     @property
@@ -48,7 +48,7 @@ class ViewGroup:
         return f"{self.number} [{self.name}]{meets}: atomic, {self.policy.value}"
 
 
-def groups_of(catalog: Defined) -> list[ViewGroup]:
+def groups_of(catalog: HasDag) -> list[ViewGroup]:
     """Return all groups, each after those it reads from.
 
     A view and the relation that takes its late rows are together in any case: what is late is said
@@ -80,14 +80,14 @@ def groups_of(catalog: Defined) -> list[ViewGroup]:
     return found
 
 
-def _opted_out(catalog: Defined, view: str) -> bool:
+def _opted_out(catalog: HasDag, view: str) -> bool:
     found = catalog.definitions.get(view)
     return (
         isinstance(found, ViewDefinition) and found.diamond_consistency == DiamondConsistency.NONE
     )
 
 
-def _policy(catalog: Defined, convergence: tuple[str, ...]) -> DiamondSchedulePolicy:
+def _policy(catalog: HasDag, convergence: tuple[str, ...]) -> DiamondSchedulePolicy:
     """Return the strictest policy of the views in which paths meet."""
     policy = DiamondSchedulePolicy.FASTEST
     for view in convergence:

@@ -14,42 +14,42 @@ _LIMITS = ("future_ms", "late_rows_kept", "aging_rows")
 """Limits of event time that have a setting of their name."""
 
 
-class Tuning:
+class AppliedSettings:
     """Follows the settings of an engine; without one, what `connect` was asked for counts."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._first = replace(engine.limits)
+        self._first = replace(engine.defined.time_settings)
 
     def change(self, settings: Settings) -> None:
         """Use other settings from now on, and remember them."""
         engine = self._engine
         with engine.changing():
-            before, engine.settings = engine.settings, settings
+            before, engine.defined.settings = engine.defined.settings, settings
             try:
                 self.apply()
-                engine.forget_executor()
-                engine.recommit()
+                engine.work.executor.forget()
+                engine.ledger.recommit()
             except BaseException:
-                engine.settings = before
+                engine.defined.settings = before
                 self.apply()
                 raise
 
     def text(self, name: str) -> str:
         """Return the value that counts: what was set, or what the caller of `connect` asked for."""
-        limit = getattr(self._engine.limits, name, None)
-        return self._engine.settings.text(name) if limit is None else str(limit)
+        limit = getattr(self._engine.defined.time_settings, name, None)
+        return self._engine.defined.settings.text(name) if limit is None else str(limit)
 
     def apply(self) -> None:
         """Hand every setting to where it is used, except those that are asked for when used."""
-        engine, limits = self._engine, self._engine.limits
-        number, given = engine.settings.number, engine.settings.given
-        engine.catalog.limit_fan_out(number("max_fan_out"))
-        engine.timeline.retained = number("retained_epochs")
-        engine.compactor.fanout = number("compaction_fanout")
-        engine.workspaces.furnish(number("epochs_in_flight"), number("collect_limit_rows"))
+        engine, limits = self._engine, self._engine.defined.time_settings
+        number, given = engine.defined.settings.number, engine.defined.settings.given
+        engine.defined.catalog.limit_fan_out(number("max_fan_out"))
+        engine.ledger.timeline.retained = number("retained_epochs")
+        engine.ledger.compactor.fanout = number("compaction_fanout")
+        engine.env.workspaces.furnish(number("epochs_in_flight"), number("collect_limit_rows"))
         for name in _LIMITS:
             setattr(limits, name, number(name) if name in given else getattr(self._first, name))
         idle = number("idle_timeout_ms") or None
         limits.idle_timeout_ms = idle if "idle_timeout_ms" in given else self._first.idle_timeout_ms
-        engine.time.configure(engine.tables())
+        engine.time.configure(engine.defined.tables())

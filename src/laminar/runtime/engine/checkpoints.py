@@ -23,13 +23,15 @@ from laminar.dag.barrier import BarrierType, CheckpointBarrier
 from laminar.errors import SegmentMissing
 from laminar.model.ids import NodeId
 from laminar.model.trace import Manifest
+from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.epoch.python_operators import operator_state
 from laminar.store import LoggedEpoch
 from laminar.store.links import SegmentGone
 
 if TYPE_CHECKING:
     from laminar.runtime.catalog.settings import Settings
-    from laminar.runtime.engine.engine import Engine
+    from laminar.runtime.history.ledger import Ledger
+    from laminar.runtime.spark.environment import Environment
 
 _LOG = logging.getLogger("laminar.checkpoint")
 _TRIES = 3
@@ -72,16 +74,23 @@ class Checkpoints:
 
     Epochs call `enter`, `report` and `committed`, each of which only decides; what is written is
     written by one thread beside them.
+
+    Args:
+        env: where they are kept, and the clock.
+        ledger: what is committed, logged, and waits.
+        defined: the DAG that barriers pass, and the settings.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.storage = CheckpointStorage(engine.root)
-        if not engine.read_only:
+    def __init__(self, env: Environment, ledger: Ledger, defined: Defined) -> None:
+        self._env = env
+        self._ledger = ledger
+        self._defined = defined
+        self.storage = CheckpointStorage(env.root)
+        if not env.read_only:
             self.storage.sweep()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-checkpoint")
         self._guard = threading.RLock()
-        self._last_ms = engine.limits.clock()
+        self._last_ms = env.clock()
         self._coordinator: DagCheckpointCoordinator | None = None
         self._settings: Settings | None = None  # those that the configuration was read from
         self._config = DagCheckpointConfig()
@@ -97,7 +106,7 @@ class Checkpoints:
 
     def config(self) -> DagCheckpointConfig:
         """Return what is set."""
-        settings = self._engine.settings
+        settings = self._defined.settings
         if self._settings is not settings:
             self._settings, self._config = settings, self._read(settings)
         return self._config
@@ -127,7 +136,7 @@ class Checkpoints:
             if not waiting:
                 if not self._is_due():
                     return None
-                self._last_ms = self._engine.limits.clock()
+                self._last_ms = self._env.clock()
                 if coordinator.config.barrier_type is BarrierType.UNALIGNED:
                     # It overtakes all that is on its way, this epoch too.
                     self._all_report("interval")
@@ -140,7 +149,7 @@ class Checkpoints:
         """Take a node's snapshot: a barrier has just passed it, and the next epoch has not."""
         with self._guard:
             coordinator = self._current()
-            operator = self._engine.operators.get(coordinator.dag.nodes[node].name)
+            operator = self._defined.operators.get(coordinator.dag.nodes[node].name)
             state = operator_state(operator)
             coordinator.on_node_snapshot_complete(barrier.checkpoint_id, node, state)
 
@@ -161,7 +170,7 @@ class Checkpoints:
 
     def committed(self) -> None:
         """Keep the epoch that was just committed, if it carried a barrier through all nodes."""
-        manifest = self._engine.manifest
+        manifest = self._ledger.manifest
         with self._guard:
             self._taken = {e: each for e, each in self._taken.items() if e > manifest.epoch}
             for each in self._with_epoch.pop(manifest.epoch, []):
@@ -171,10 +180,10 @@ class Checkpoints:
         """Keep the current epoch if a checkpoint is due and no epoch comes to carry it."""
         with self._guard:
             self._expire()
-            manifest = self._engine.manifest
+            manifest = self._ledger.manifest
             if not self._is_due() or manifest.revision < 0 or self._is_kept(manifest):
                 return
-            self._last_ms = self._engine.limits.clock()
+            self._last_ms = self._env.clock()
             self._all_report("interval")
 
     def now(self, trigger: str = "manual") -> int:
@@ -184,7 +193,7 @@ class Checkpoints:
             LaminarError: it could not be kept; the last complete checkpoint stays valid.
         """
         while True:
-            with self._engine.lock, self._guard:
+            with self._ledger.lock, self._guard:
                 if len(self._saving) < self.config().max_concurrent:
                     checkpoint_id = self._all_report(trigger)
                     future = self._saving[checkpoint_id].future
@@ -196,7 +205,7 @@ class Checkpoints:
 
     def _all_report(self, trigger: str) -> int:
         """Begin and end a checkpoint of what is committed: every node has a state of then."""
-        manifest = self._engine.manifest
+        manifest = self._ledger.manifest
         coordinator = self._current()
         checkpoint_id = coordinator.trigger_checkpoint(trigger)
         states = manifest.state.get("operators", {})
@@ -212,13 +221,12 @@ class Checkpoints:
         draft = self._current().finalize_checkpoint(checkpoint_id)
         if draft is None:
             return
-        engine = self._engine
-        tables = [name for name, each in engine.tables().items() if each.connector is None]
-        last = {name: engine.pending.newest(name) for name in tables}
+        tables = [name for name, each in self._defined.tables().items() if each.connector is None]
+        last = {name: self._ledger.pending.newest(name) for name in tables}
         pushed = [
-            each.path.relative_to(engine.root.resolve()).as_posix()
+            each.path.relative_to(self._env.root.resolve()).as_posix()
             for name in tables
-            for each in engine.pending.after(name, manifest.offsets.get(name) or 0)
+            for each in self._ledger.pending.after(name, manifest.offsets.get(name) or 0)
             if each.seq <= last[name]
         ]
         draft = replace(
@@ -227,7 +235,7 @@ class Checkpoints:
             watermarks=manifest.watermarks,
             epoch=manifest.epoch,
             revision=manifest.revision,
-            created_at=datetime.fromtimestamp(engine.limits.clock() / 1000, UTC).isoformat(),
+            created_at=datetime.fromtimestamp(self._env.clock() / 1000, UTC).isoformat(),
             pushed=last,
         )
         kept = _Kept(manifest, self.config(), pushed, self._overtaken(manifest.epoch))
@@ -240,18 +248,17 @@ class Checkpoints:
 
         An aligned one has overtaken none; but what waits in our own files alone is always kept.
         """
-        engine = self._engine
         overtakes = self.config().barrier_type is BarrierType.UNALIGNED
         return [
             Overtaken(each, self._delivered(each))
-            for each in engine.wal.open_after(epoch)
-            if overtakes or engine.in_flight.holds(each.epoch)
+            for each in self._ledger.wal.open_after(epoch)
+            if overtakes or self._ledger.in_flight.holds(each.epoch)
         ]
 
     def _delivered(self, logged: LoggedEpoch) -> tuple[Delivered, ...]:
         known = self._taken.get(logged.epoch)
-        if known is None and self._engine.in_flight.holds(logged.epoch):
-            known = list(self._engine.in_flight.waiting(logged.epoch))
+        if known is None and self._ledger.in_flight.holds(logged.epoch):
+            known = list(self._ledger.in_flight.waiting(logged.epoch))
         return tuple(each for each in known or () if each.range in logged.ranges)
 
     def _save(self, draft: DagCheckpointMetadata, kept: _Kept) -> DagCheckpointMetadata:
@@ -278,14 +285,14 @@ class Checkpoints:
             except SegmentGone as error:
                 if tried == _TRIES:
                     raise SegmentMissing(str(error)) from error
-                manifest = self._engine.timeline.get(kept.manifest.epoch)
+                manifest = self._ledger.timeline.get(kept.manifest.epoch)
                 kept = replace(kept, manifest=manifest, overtaken=self._still(kept.overtaken))
                 draft = replace(draft, revision=manifest.revision)
         raise AssertionError("unreachable")
 
     def _still(self, overtaken: list[Overtaken]) -> list[Overtaken]:
         """Return the epochs whose rows are there: one that failed was called off, with the rest."""
-        root = self._engine.root
+        root = self._env.root
         return list(
             takewhile(lambda each: all((root / name).exists() for name in each.files), overtaken)
         )
@@ -332,7 +339,7 @@ class Checkpoints:
 
     def _current(self) -> DagCheckpointCoordinator:
         """Return the coordinator of the topology as it is now."""
-        dag, last, clock = self._engine.catalog.dag, self._coordinator, self._engine.limits.clock
+        dag, last, clock = self._defined.catalog.dag, self._coordinator, self._env.clock
         if last is None or last.dag is not dag:
             first = max(self.storage.next_id(), last.next_checkpoint_id if last else 1)
             self._coordinator = DagCheckpointCoordinator(
@@ -356,7 +363,7 @@ class Checkpoints:
 
     def _expire(self) -> None:
         for error in self._current().expire():
-            self._fail(error.checkpoint_id, self._engine.manifest.epoch, "interval", error)
+            self._fail(error.checkpoint_id, self._ledger.manifest.epoch, "interval", error)
             for ids in self._with_epoch.values():
                 if error.checkpoint_id in ids:
                     ids.remove(error.checkpoint_id)

@@ -22,7 +22,7 @@ class Driver:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.listeners: list[Callable[[EpochReport], object]] = []
-        self.loop = BackgroundLoop(engine.inlets, self._ready, lambda: engine.manifest.epoch)
+        self.loop = BackgroundLoop(engine.work.inlets, self._ready, lambda: engine.ledger.epoch)
 
     def told(self, run: Callable[[], EpochReport | None]) -> EpochReport | None:
         """Run an epoch; the listeners hear of it also if a view failed and the others moved."""

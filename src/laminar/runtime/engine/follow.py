@@ -14,8 +14,6 @@ from laminar.model.trace import Manifest
 from laminar.runtime.catalog.settings import Settings
 from laminar.runtime.engine.open import define
 from laminar.runtime.history.snapshot import Snapshot
-from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.store import PendingLog
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
@@ -26,36 +24,36 @@ POLL_SECONDS = 0.2
 
 def follow(engine: Engine) -> None:
     """Move to the newest epoch, if there is a newer one."""
-    with engine.lock:
-        before = engine.manifest
-        if not engine.timeline.refresh():
+    with engine.ledger.lock:
+        before = engine.ledger.manifest
+        if not engine.ledger.timeline.refresh():
             return
-        now = engine.manifest
+        now = engine.ledger.manifest
         _move(engine, defined_anew=_defined(before) != _defined(now))
         engine.show(as_stored(engine, now))
 
 
 def _move(engine: Engine, *, defined_anew: bool) -> None:
     """Take over what another process has committed, and compile what it has defined."""
-    engine.settings = Settings(engine.manifest.state.get("settings"))
-    engine.scheduler = ViewScheduler(engine)
-    engine.pending = PendingLog(engine.root, numbers(engine.manifest))
+    engine.defined.settings = Settings(engine.ledger.manifest.state.get("settings"))
+    engine.scheduler.restore()
+    engine.ledger.pending.reload(numbers(engine.ledger.manifest))
     if defined_anew:
         define(engine)
     else:
         # Whoever reads the last epoch goes on with what belongs to it.
-        engine.catalog = engine.catalog.copy()
-        engine.time.restore(engine.manifest)
+        engine.defined.catalog = engine.defined.catalog.copy()
+        engine.time.restore(engine.ledger.manifest)
 
 
 def as_stored(engine: Engine, manifest: Manifest) -> Snapshot:
     """Return an epoch with its relations stored as the writer has stored them."""
-    engine.catalog.relations = replace(
-        engine.catalog.relations,
+    engine.defined.catalog.relations = replace(
+        engine.defined.catalog.relations,
         fused=frozenset(manifest.state.get("fused", ())),
         finished=frozenset(manifest.traces),
     )
-    return Snapshot(manifest, engine.catalog)
+    return Snapshot(manifest, engine.defined.catalog)
 
 
 def _defined(manifest: Manifest) -> Any:

@@ -22,7 +22,6 @@ from laminar.runtime.catalog.definitions import OperatorDefinition, to_json
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.engine.open import attach_operator, define
 from laminar.runtime.history.snapshot import Snapshot
-from laminar.runtime.scheduling.scheduler import ViewScheduler
 from laminar.store import ManifestStore
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def complete(
     started = time.perf_counter()
     rebuild(engine, found.rebuild)
     replayed = replay(engine)
-    left = tuple(each.epoch for each in engine.wal.open_after(engine.manifest.epoch))
+    left = tuple(each.epoch for each in engine.ledger.wal.open_after(engine.ledger.epoch))
     metrics = replace(
         found.metrics,
         rebuilt=found.rebuild,
@@ -80,7 +79,7 @@ def complete(
             source="checkpoint",
             epoch=went.epoch,
             set_aside=str(went.set_aside),
-            source_offsets=engine.manifest.offsets,
+            source_offsets=engine.ledger.manifest.offsets,
         )
     if told := metrics.told():
         warnings.warn(told, RecoveryWarning, stacklevel=5)
@@ -90,10 +89,10 @@ def complete(
 def rebuild(engine: Engine, views: tuple[str, ...]) -> None:
     """Fill views that recovery left empty."""
     if views:
-        with engine.lock:
-            known = [name for name in engine.catalog.in_order() if name in views]
-            engine.storing.fill_and_commit(
-                known, engine.storing.with_rows(engine.manifest.traces, known)
+        with engine.ledger.lock:
+            known = [name for name in engine.defined.catalog.in_order() if name in views]
+            engine.work.materialization.fill_and_commit(
+                known, engine.work.materialization.with_rows(engine.ledger.manifest.traces, known)
             )
 
 
@@ -104,10 +103,10 @@ def replay(engine: Engine) -> tuple[int, ...]:
     failed, and whoever steps next hears of it.
     """
     done: list[int] = []
-    with engine.lock:
-        while engine.wal.open_after(engine.manifest.epoch):
+    with engine.ledger.lock:
+        while engine.ledger.wal.open_after(engine.ledger.epoch):
             try:
-                engine.require_attached()
+                engine.defined.require_attached()
                 report = engine.step()
             except OperatorError as error:
                 report = error.report  # committed for all other views
@@ -129,76 +128,79 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
         definitions: those of the checkpoint, or the current ones: views that were defined alike
             then keep the rows they had, the others are built anew.
     """
-    with engine.lock:
-        engine.publisher.catch_up()
-        engine.checkpoints.settle()  # first: one that is completed may end the life of an older one
-        checkpoint = load(engine.checkpoints.storage, checkpoint_id)
+    with engine.ledger.lock:
+        engine.outputs.sinks.catch_up()
+        # First: one that is completed may end the life of an older one.
+        engine.work.checkpoints.settle()
+        checkpoint = load(engine.work.checkpoints.storage, checkpoint_id)
         _, manifest = checkpoint
-        engine.compactor.adopt({}, wait=True)
-        engine.inlets.close()
-        current = to_json(engine.catalog.in_order())
+        engine.ledger.compactor.adopt({}, wait=True)
+        engine.work.inlets.close()
+        current = to_json(engine.defined.catalog.in_order())
         kept = current if definitions == "current" else None
         if kept is not None:
             _refuse_lost(manifest.catalog, kept)
         sinks = _sinks(engine, manifest.state.get("sinks", []), current, kept or manifest.catalog)
-        state = {"settings": engine.settings.given, "sinks": sinks}
+        state = {"settings": engine.defined.settings.given, "sinks": sinks}
         done = go_back(
-            engine.root,
-            engine.checkpoints.storage,
-            engine.timeline.store,
+            engine.env.root,
+            engine.work.checkpoints.storage,
+            engine.ledger.timeline.store,
             checkpoint,
             state=state,
             catalog=kept,
         )
-        engine.wal.forget_through(done.epoch)
+        engine.ledger.wal.forget_through(done.epoch)
         _go_on_from(engine, done.manifest)
         rebuild(engine, done.rebuild)
-        engine.publisher.catch_up()
+        engine.outputs.sinks.catch_up()
         return done
 
 
 def _go_on_from(engine: Engine, manifest: Manifest) -> None:
     """Let an engine that runs go on from another manifest; objects of Python code stay with it."""
-    engine.forget_executor()
-    engine.retention.forget()
-    engine.publisher.forget()
-    engine.timeline.adopt(manifest)
-    programs, tables = engine.catalog.programs, engine.tables()
-    for name in list(engine.sources):
+    engine.work.executor.forget()
+    engine.work.pruning.forget()
+    engine.outputs.sinks.forget()
+    engine.ledger.timeline.adopt(manifest)
+    programs, tables = engine.defined.catalog.programs, engine.defined.tables()
+    for name in list(engine.defined.sources):
         table = tables.get(name)
         if table is None or table.connector != OBJECT:
-            close(engine.sources.pop(name))
-    engine.scheduler = ViewScheduler(engine)
-    engine.pending.reload(numbers(manifest))
-    engine.finish_restore()
+            close(engine.defined.sources.pop(name))
+    engine.scheduler.restore()
+    engine.ledger.pending.reload(numbers(manifest))
+    engine.ledger.finish_restore()
     define(engine)
-    for name in list(engine.operators):
-        if isinstance(engine.catalog.definitions.get(name), OperatorDefinition):
+    for name in list(engine.defined.operators):
+        if isinstance(engine.defined.catalog.definitions.get(name), OperatorDefinition):
             part = programs[name].relations[0]
             spread = part.spread if isinstance(part, Applied) else ()
-            attach_operator(engine, name, engine.operators[name], spread)
+            attach_operator(engine, name, engine.defined.operators[name], spread)
         else:
-            del engine.operators[name]
-    for name in [each for each in engine.sources if each not in engine.catalog.definitions]:
-        del engine.sources[name]
-    engine.storing.plan()
-    engine.retention.follow()
-    engine.show(Snapshot(engine.manifest, engine.catalog))
-    engine.changelog.notify()
+            del engine.defined.operators[name]
+    for name in [
+        each for each in engine.defined.sources if each not in engine.defined.catalog.definitions
+    ]:
+        del engine.defined.sources[name]
+    engine.work.materialization.plan()
+    engine.work.pruning.follow()
+    engine.show(Snapshot(engine.ledger.manifest, engine.defined.catalog))
+    engine.outputs.changelog.notify()
 
 
 def _sinks(
     engine: Engine, then: list[dict[str, Any]], before: list[dict[str, Any]], after: Any
 ) -> list[dict[str, Any]]:
     """Return the sinks to go on with: those of the checkpoint, each told what changes by it."""
-    now: Mapping[str, Any] = {each.name: each for each in engine.publisher.sinks()}
+    now: Mapping[str, Any] = {each.name: each for each in engine.outputs.sinks.sinks()}
     differs = {*changed(after, before), *changed(before, after)}
     found = []
     for each in then:
         known = now.get(each["name"])
         if known is None or known.relation != each["relation"]:
             # It starts anew, with all rows.
-            found.append({**each, "from_epoch": engine.timeline.store.last_number() + 1})
+            found.append({**each, "from_epoch": engine.ledger.timeline.store.last_number() + 1})
             continue
         if each["relation"] in differs:
             hint = f"drop the sink {each['name']} first, and create it again afterwards"

@@ -288,6 +288,37 @@ class DagExecutor:
         self._pool.shutdown(wait=True)
 
 
+class CurrentExecutor:
+    """The executor of the DAG as it is defined now, built by the first epoch that asks.
+
+    Args:
+        dag: the topology.
+        on_snapshot: told when a node has finished an epoch that carries a barrier.
+    """
+
+    def __init__(self, dag: Callable[[], StreamingDag], on_snapshot: Snapshot) -> None:
+        self._dag = dag
+        self._on_snapshot = on_snapshot
+        self._built: DagExecutor | None = None
+
+    @property
+    def metrics(self) -> DagExecutorMetrics | None:
+        """What it counted since the definitions changed last; None if no epoch ran since."""
+        return None if self._built is None else self._built.metrics
+
+    def get(self) -> DagExecutor:
+        """Return what runs the DAG as it is defined now."""
+        if self._built is None:
+            self._built = DagExecutor(self._dag(), on_snapshot=self._on_snapshot)
+        return self._built
+
+    def forget(self) -> None:
+        """End its threads; the next epoch builds another one."""
+        if self._built is not None:
+            self._built.close()
+            self._built = None
+
+
 def _release(delta: DeltaNotice) -> None:
     delta.release()
 

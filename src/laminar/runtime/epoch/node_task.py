@@ -47,7 +47,7 @@ class EpochTask:
         self._bindings = bindings
         self._maintainer = maintainer
         self._held = held
-        self._sizes = sizes
+        self.sizes = sizes
         self._late_kept = late_kept
         self.reports: dict[str, ViewReport] = {}
         self._handover = threading.Lock()
@@ -62,7 +62,7 @@ class EpochTask:
         first = [program.relations[0] for program in running]
         members = [each for each in first if isinstance(each, Merged)]
         if len(members) > 1:
-            self._maintainer.shared |= plan_passes(members, self._bindings, self._sizes)
+            self._maintainer.shared |= plan_passes(members, self._bindings, self.sizes)
 
     def run(self, node: DagNode, _inputs: list[DeltaNotice]) -> DeltaNotice | None:
         """Bring the relations of a view up to date, in order."""

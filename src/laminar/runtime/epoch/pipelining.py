@@ -11,23 +11,23 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from laminar.delta.change import Version
 from laminar.delta.program import Aged, Emitted, Late, Periodic
 from laminar.model.trace import Trace
-from laminar.runtime.epoch.flight import DeltaNotice, Flight
-from laminar.runtime.epoch.maintainer import Maintainer
-from laminar.runtime.epoch.node_task import EpochTask
+from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.epoch.attempt import EpochAttempt, Launcher
+from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.outcome import Outcome, sizes_of
 from laminar.runtime.epoch.report import EpochReport
-from laminar.runtime.epoch.runner import StartedEpoch, files_of
-from laminar.runtime.relations.bindings import Bindings
+from laminar.runtime.epoch.runner import EpochRunner, StartedEpoch, files_of
+from laminar.runtime.event_time.clocks import EventTime
+from laminar.runtime.history.ledger import Ledger
+from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
+from laminar.runtime.scheduling.scheduler import ViewScheduler
+from laminar.runtime.spark.environment import Environment
 from laminar.store import Range, discard
-
-if TYPE_CHECKING:
-    from laminar.runtime.engine.engine import Engine
 
 _LOG = logging.getLogger("laminar.epochs")
 
@@ -39,10 +39,7 @@ class InFlightEpoch:
     begun: StartedEpoch
     traces: dict[str, Trace] | None
     """What it stands on, if that is not what was committed last."""
-    bindings: Bindings
-    maintainer: Maintainer
-    task: EpochTask
-    flight: Flight
+    attempt: EpochAttempt
 
     @property
     def epoch(self) -> int:
@@ -51,10 +48,38 @@ class InFlightEpoch:
 
 
 class EpochPipeline:
-    """Runs several epochs at once, where that cannot be seen."""
+    """Runs several epochs at once, where that cannot be seen.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    Args:
+        env: where they work.
+        ledger: what is committed.
+        defined: the views.
+        time: what time sets in motion.
+        scheduler: which views step.
+        inlets: what epochs take.
+        runner: begins and commits them.
+        launcher: sends them on their way.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        ledger: Ledger,
+        defined: Defined,
+        time: EventTime,
+        scheduler: ViewScheduler,
+        inlets: ConnectorDagBridge,
+        runner: EpochRunner,
+        launcher: Launcher,
+    ) -> None:
+        self._env = env
+        self._ledger = ledger
+        self._defined = defined
+        self._time = time
+        self._scheduler = scheduler
+        self._inlets = inlets
+        self._runner = runner
+        self._launcher = launcher
         self.is_on = False
         """Whether epochs are on their way now, so that nothing they stand on may change."""
 
@@ -65,14 +90,15 @@ class EpochPipeline:
         depend on what was committed last. An upsert looks up rows, and a Python operator has one
         state.
         """
-        engine = self._engine
         timed = Emitted | Periodic | Aged | Late
         return (
-            engine.settings.number("epochs_in_flight") > 1
-            and engine.scheduler.is_even()
-            and not engine.operators
-            and not any(t.event_time or t.primary_key for t in engine.tables().values())
-            and not any(isinstance(r, timed) for r in engine.catalog.relations.by_name.values())
+            self._defined.settings.number("epochs_in_flight") > 1
+            and self._scheduler.is_even()
+            and not self._defined.operators
+            and not any(t.event_time or t.primary_key for t in self._defined.tables().values())
+            and not any(
+                isinstance(r, timed) for r in self._defined.catalog.relations.by_name.values()
+            )
         )
 
     def flow(
@@ -99,15 +125,16 @@ class EpochPipeline:
             self.is_on = False
 
     def _flow(self, notify: Callable[[EpochReport], object], limit: int, *, whole: bool) -> int:
-        engine = self._engine
         aloft: deque[InFlightEpoch] = deque()
         begun = done = 0
         try:
             while True:
-                while len(aloft) < engine.settings.number("epochs_in_flight") and begun < limit:
-                    if aloft and engine.compactor.is_ready:
+                while (
+                    len(aloft) < self._defined.settings.number("epochs_in_flight") and begun < limit
+                ):
+                    if aloft and self._ledger.compactor.is_ready:
                         break
-                    taken = engine.inlets.cut(whole=whole)
+                    taken = self._inlets.cut(whole=whole)
                     if not taken:
                         break
                     aloft.append(self._launch(taken, aloft[-1] if aloft else None))
@@ -116,91 +143,79 @@ class EpochPipeline:
                     return done
                 first = aloft[0]
                 try:
-                    first.flight.wait()
+                    first.attempt.flight.wait()
                 except Exception as error:
                     # It runs again below, and if it fails again, that is raised.
                     _LOG.info("epoch %d runs again, alone: %s", first.epoch, error)
                     self._call_off(aloft)
-                    notify(engine.epochs.run(first.begun.taken))
+                    notify(self._runner.run(first.begun.taken))
                     return done + 1
-                plan = engine.scheduler.plan(first.begun.epoch_time.now_ms)
-                outcome = _landed(first, engine.manifest.traces)
-                report = engine.epochs.commit(first.begun, plan, outcome)
+                plan = self._scheduler.plan(first.begun.epoch_time.now_ms)
+                outcome = _landed(first, self._ledger.manifest.traces)
+                report = self._runner.commit(first.begun, plan, outcome)
                 aloft.popleft()
                 notify(report)
                 done += 1
         except BaseException:
             # Whatever it was, nothing of what is not committed may go on behind our back.
-            if aloft and aloft[0].epoch <= engine.manifest.epoch:
+            if aloft and aloft[0].epoch <= self._ledger.epoch:
                 aloft.popleft()
             self._call_off(aloft)
             raise
 
     def _launch(self, taken: list[Range], earlier: InFlightEpoch | None) -> InFlightEpoch:
         """Send an epoch on its way, behind one that may still be."""
-        engine = self._engine
-        traces: dict[str, Trace] | None
+        ledger, relations = self._ledger, self._defined.catalog.relations
+        traces: dict[str, Trace] | None = None
         if earlier is None:
-            traces = engine.compactor.adopt(engine.manifest.traces)
-            versions = versions_of(engine.catalog.relations, traces)
+            traces = ledger.compactor.adopt(ledger.manifest.traces)
+            versions = versions_of(relations, traces)
         else:
-            traces = None
             versions = {
                 name: TraceVersions(each.schema, each.segments(Version.AFTER))
-                for name, each in earlier.bindings.versions.items()
+                for name, each in earlier.attempt.bindings.versions.items()
             }
-        last = engine.manifest.epoch if earlier is None else earlier.epoch
-        begun = engine.epochs.begin(taken, versions, engine.epochs.log(last + 1, taken))
-        engine.epochs.suit(begun, sum(each.rows for m in versions.values() for each in m.before))
-        workspace = engine.workspaces.of(begun.epoch)
-        relations = engine.catalog.relations
-        bindings = Bindings(
-            workspace.session,
-            workspace.store,
-            relations,
-            dict(versions),
-            epoch_time=begun.epoch_time,
-            statement_cache=workspace.statement_cache,
-        )
-        maintainer = Maintainer(bindings, workspace.store, begun.epoch, engine.full.run)
-        kept, sizes = engine.limits.late_rows_kept, engine.epochs.sizes
-        task = EpochTask(engine.catalog, bindings, maintainer, frozenset(), sizes, kept)
-        if earlier is not None:
-            task.follow(earlier.task)
-        return InFlightEpoch(begun, traces, bindings, maintainer, task, self._fly(begun, task))
-
-    def _fly(self, begun: StartedEpoch, task: EpochTask) -> Flight:
-        engine = self._engine
+        last = ledger.epoch if earlier is None else earlier.epoch
+        begun = self._runner.begin(taken, versions, self._runner.log(last + 1, taken))
+        self._runner.suit(begun, sum(each.rows for m in versions.values() for each in m.before))
         changed = {
-            each.table: DeltaNotice(each.table, begun.versions[each.table].changed_rows)
-            for each in begun.taken
-            if begun.versions[each.table].delta
+            each.table: DeltaNotice(each.table, versions[each.table].changed_rows)
+            for each in taken
+            if versions[each.table].delta
         }
-        in_motion = engine.time.in_motion(begun.epoch_time, engine.manifest.traces)
-        barrier = engine.checkpoints.enter(begun.epoch)
-        return engine.current_executor().launch(task, changed, in_motion, barrier)
+        attempt = self._launcher.launch(
+            self._env.workspaces.of(begun.epoch),
+            dict(versions),
+            begun.epoch_time,
+            begun.epoch,
+            changed,
+            self._time.in_motion(begun.epoch_time, ledger.manifest.traces),
+            sizes=self._runner.sizes,
+            barrier=self._launcher.barriers.enter(begun.epoch),
+            behind=None if earlier is None else earlier.attempt,
+        )
+        return InFlightEpoch(begun, traces, attempt)
 
     def _call_off(self, aloft: deque[InFlightEpoch]) -> None:
         """Forget epochs that were on their way, and all that they made."""
         if not aloft:
             return
-        engine = self._engine
         for each in aloft:
             with suppress(Exception):  # it is called off, so what it failed with does not matter
-                each.flight.wait()
-        engine.wal.withdraw(aloft[0].epoch)
-        engine.checkpoints.withdrawn(aloft[0].epoch)
+                each.attempt.flight.wait()
+        self._ledger.wal.withdraw(aloft[0].epoch)
+        self._launcher.barriers.withdrawn(aloft[0].epoch)
         for each in aloft:
             read = each.begun.read
-            discard(engine.root, files_of(each.bindings.versions) - read)
-            engine.epochs.forget(read)
+            discard(self._env.root, files_of(each.attempt.bindings.versions) - read)
+            self._runner.forget(read)
         aloft.clear()
 
 
 def _landed(aloft: InFlightEpoch, committed: Mapping[str, Trace]) -> Outcome:
     """Return what became of an epoch in which every view went from the last epoch to this one."""
     traces = dict(committed) if aloft.traces is None else aloft.traces
-    versions = aloft.bindings.versions
+    versions = aloft.attempt.bindings.versions
     for name, trace_versions in versions.items():
         if trace_versions.delta:
             traces[name] = Trace(trace_versions.schema, trace_versions.segments(Version.AFTER))
@@ -208,10 +223,10 @@ def _landed(aloft: InFlightEpoch, committed: Mapping[str, Trace]) -> Outcome:
         traces,
         {
             view: replace(each, from_epoch=aloft.epoch - 1, to_epoch=aloft.epoch)
-            for view, each in aloft.task.reports.items()
+            for view, each in aloft.attempt.task.reports.items()
         },
-        in_time=[aloft.maintainer.in_time.results],
-        late=aloft.maintainer.late.batches,
-        bindings=aloft.bindings,
+        in_time=[aloft.attempt.maintainer.in_time.results],
+        late=aloft.attempt.maintainer.late.batches,
+        bindings=aloft.attempt.bindings,
         sizes=sizes_of(versions),
     )

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from time import perf_counter
 
 from laminar.checkpoint.in_flight import Delivered
 from laminar.delta.change import Version
 from laminar.model.trace import Trace
+from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.epoch import late_rows
+from laminar.runtime.epoch.attempt import Launcher
 from laminar.runtime.epoch.outcome import Outcome, first_of, held_reports, told_of
 from laminar.runtime.epoch.report import EpochReport
 from laminar.runtime.epoch.view_executor import MvPipelineExecutor, PassedOver
+from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.late_batch import LateBatch
 from laminar.runtime.event_time.watermarks import EpochTime
+from laminar.runtime.history.ledger import Ledger
+from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.future_rows import as_late
+from laminar.runtime.ingest.primary_keys import Upserts
+from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
+from laminar.runtime.scheduling.scheduler import ViewScheduler
+from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.session import suit
 from laminar.store import LoggedEpoch, Range, discard
-
-if TYPE_CHECKING:
-    from laminar.runtime.engine.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +54,48 @@ class StartedEpoch:
 
 
 class EpochRunner:
-    """Carries an engine from one epoch to the next."""
+    """Carries all relations from one epoch to the next.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._passes = MvPipelineExecutor(engine)
+    Args:
+        env: where it works.
+        ledger: what is committed, logged, and waits.
+        defined: tables and views.
+        time: where watermarks and clocks stand.
+        scheduler: which views move.
+        inlets: what an epoch takes.
+        upserts: turns new rows of a key into changes.
+        launcher: sends an epoch on its way.
+        publish: told of each epoch that is committed, with what it changed.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        ledger: Ledger,
+        defined: Defined,
+        time: EventTime,
+        scheduler: ViewScheduler,
+        inlets: ConnectorDagBridge,
+        upserts: Upserts,
+        launcher: Launcher,
+        publish: Callable[[int, Bindings], object],
+    ) -> None:
+        self._env = env
+        self._ledger = ledger
+        self._defined = defined
+        self._time = time
+        self._scheduler = scheduler
+        self._inlets = inlets
+        self._upserts = upserts
+        self._launcher = launcher
+        self._publish = publish
+        self._views = MvPipelineExecutor(
+            env,
+            defined,
+            time,
+            launcher,
+            lambda: ledger.manifest.state.get("operators", {}),
+        )
         self.sizes: dict[str, int] = {}
         """Aggregate -> partial rows it made last."""
 
@@ -74,30 +116,27 @@ class EpochRunner:
             logged: the epoch as it was begun before a crash.
             forced: views that step whatever their schedule.
         """
-        engine = self._engine
-        logged = logged or self.log(engine.manifest.epoch + 1, taken)
-        engine.time.watermarks.hear(logged.said)
+        logged = logged or self.log(self._ledger.epoch + 1, taken)
+        self._time.watermarks.hear(logged.said)
         try:
             return self._run(taken, logged, forced)
         except Exception:
-            if engine.manifest.epoch < logged.epoch:
+            if self._ledger.epoch < logged.epoch:
                 # Rows that wait here alone must not be asked of their source: it is tried again.
-                if not engine.in_flight.holds(logged.epoch):
-                    engine.wal.withdraw(logged.epoch)
-                engine.checkpoints.withdrawn(logged.epoch)
-                engine.inlets.back()  # what was taken is still to be taken
+                if not self._ledger.in_flight.holds(logged.epoch):
+                    self._ledger.wal.withdraw(logged.epoch)
+                self._launcher.barriers.withdrawn(logged.epoch)
+                self._inlets.back()  # what was taken is still to be taken
             raise
 
     def log(self, epoch: int, taken: list[Range]) -> LoggedEpoch:
         """Make durable that an epoch begins, over which ranges, and at what time."""
-        engine = self._engine
-        said = engine.time.watermarks.said
-        return engine.wal.begin(epoch, taken, engine.limits.clock(), said)
+        said = self._time.watermarks.said
+        return self._ledger.wal.begin(epoch, taken, self._env.clock(), said)
 
     def _run(self, taken: list[Range], logged: LoggedEpoch, forced: Collection[str]) -> EpochReport:
-        engine = self._engine
-        traces = engine.compactor.adopt(engine.manifest.traces)
-        versions = versions_of(engine.catalog.relations, traces)
+        traces = self._ledger.compactor.adopt(self._ledger.manifest.traces)
+        versions = versions_of(self._defined.catalog.relations, traces)
         begun = self.begin(taken, versions, logged)
         held = sum(trace.rows for trace in traces.values())
         self.suit(begun, held)
@@ -123,14 +162,13 @@ class EpochRunner:
         self, begun: StartedEpoch, traces: dict[str, Trace], forced: Collection[str]
     ) -> tuple[EpochPlan, Outcome]:
         """Move the views; those that fail stay, and if need be the others are planned anew."""
-        engine = self._engine
-        workspace = engine.workspaces.of(begun.epoch)
+        workspace = self._env.workspaces.of(begun.epoch)
         failures: dict[str, BaseException] = {}
         while True:
             down = {view: told_of(error) for view, error in failures.items()}
-            plan = engine.scheduler.plan(begun.epoch_time.now_ms, forced, down)
+            plan = self._scheduler.plan(begun.epoch_time.now_ms, forced, down)
             try:
-                outcome = self._passes.run(plan, traces, begun.epoch_time, workspace, self.sizes)
+                outcome = self._views.run(plan, traces, begun.epoch_time, workspace, self.sizes)
             except PassedOver as found:
                 failures |= found.outcome.failures
                 continue
@@ -139,89 +177,85 @@ class EpochRunner:
 
     def _is_vain(self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome) -> bool:
         """Whether an epoch without rows changed nothing: no view ran, none caught up, no time."""
-        marks = self._engine.time.watermarks.cuts.get(begun.epoch - 1, {})
+        marks = self._time.watermarks.cuts.get(begun.epoch - 1, {})
         behind = {view for view in plan.stepping() if plan.before[view] < begun.epoch - 1}
         return (
             not outcome.reports and not behind - outcome.fallen and marks == begun.epoch_time.after
         )
 
     def _note_failures(self, plan: EpochPlan, outcome: Outcome, now_ms: int) -> None:
-        scheduler = self._engine.scheduler
+        scheduler = self._scheduler
         told = {view: told_of(error) for view, error in outcome.failures.items()}
         failed = scheduler.failed(told, now_ms)
         scheduler.count(plan, outcome.fallen, failed)
         with scheduler.failing(failed):
-            self._engine.recommit()
+            self._ledger.recommit()
 
     def forget(self, files: Iterable[str]) -> None:
         """Take an epoch back that was begun, with the files it read its rows into."""
-        engine = self._engine
-        engine.time.watermarks.back()
-        discard(engine.root, files)
-        engine.inlets.back()
+        self._time.watermarks.back()
+        discard(self._env.root, files)
+        self._inlets.back()
 
     def begin(
         self, taken: list[Range], versions: dict[str, TraceVersions], logged: LoggedEpoch
     ) -> StartedEpoch:
         """Read what an epoch takes, and move the watermarks by it."""
-        started, started_at = time.perf_counter(), datetime.now(UTC)
+        started, started_at = perf_counter(), datetime.now(UTC)
         epoch, now_ms = logged.epoch, logged.now_ms
         rows, ahead, largest = self._ingest(taken, versions, epoch, now_ms)
-        epoch_time = self._engine.time.begin(largest, now_ms)
+        epoch_time = self._time.begin(largest, now_ms)
         return StartedEpoch(epoch, taken, rows, ahead, versions, epoch_time, started_at, started)
 
     def suit(self, begun: StartedEpoch, held: int) -> None:
         """Let the sessions that an epoch works in expect as many rows as it has."""
-        for session in (self._engine.workspaces.of(begun.epoch).session, self._engine.full.session):
+        for session in (self._env.workspaces.of(begun.epoch).session, self._launcher.full.session):
             suit(session, changed=begun.rows_in, held=held)
 
     def commit(self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome) -> EpochReport:
         """Make an epoch true whose views have all moved or stayed; let the sinks have it."""
-        engine, epoch, traces = self._engine, begun.epoch, outcome.traces
-        scheduler, now_ms = engine.scheduler, begun.epoch_time.now_ms
+        ledger, epoch, traces = self._ledger, begun.epoch, outcome.traces
+        kept = self._defined.time_settings.late_rows_kept
+        scheduler, now_ms = self._scheduler, begun.epoch_time.now_ms
         self.sizes = outcome.sizes
         told = {view: told_of(error) for view, error in outcome.failures.items()}
         failed = scheduler.failed(told, now_ms)
         progress = scheduler.after(plan, outcome.fallen, failed, now_ms)
         too_late = begun.too_late + outcome.late
-        clocks = engine.time.after(
+        clocks = self._time.after(
             begun.epoch_time, outcome.in_time, too_late, traces, progress.behind
         )
-        late_rows.keep(too_late, engine.store, epoch, traces, engine.limits.late_rows_kept)
-        offsets = {**engine.manifest.offsets, **{each.table: each.end for each in begun.taken}}
+        late_rows.keep(too_late, self._env.store, epoch, traces, kept)
+        offsets = {
+            **ledger.manifest.offsets,
+            **{each.table: each.end for each in begun.taken},
+        }
         counts = {each.relation: each.count for each in too_late}
         duration, stay = _since(begun.started), held_reports(plan, outcome.fallen, told)
         report = EpochReport(epoch, begun.rows_in, duration, outcome.reports, counts, stay)
         scheduler.count(plan, outcome.fallen, failed)
-        with scheduler.with_progress(progress), engine.time.kept(clocks, epoch, progress.behind):
-            engine.commit(epoch, traces, offsets, report.to_json(begun.started_at))
-        engine.inlets.committed(begun.taken)
-        engine.in_flight.forget_through(epoch)
+        with scheduler.with_progress(progress), self._time.kept(clocks, epoch, progress.behind):
+            ledger.commit(epoch, traces, offsets, report.to_json(begun.started_at))
+        self._inlets.committed(begun.taken)
+        ledger.in_flight.forget_through(epoch)
         if outcome.failures:
-            engine.checkpoints.withdrawn(epoch)  # its barrier did not pass all nodes
-        engine.checkpoints.committed()
+            self._launcher.barriers.withdrawn(epoch)  # its barrier did not pass all nodes
+        self._launcher.barriers.committed()
         self.forget_log()
         assert outcome.bindings is not None
-        engine.publisher.publish(epoch, outcome.bindings)
-        if engine.settings.is_on("compaction"):
-            useless, live = engine.time.useless(), progress.live()
-            relations = engine.catalog.relations
-            engine.compactor.submit(engine.manifest.traces, relations, epoch, useless, live)
+        self._publish(epoch, outcome.bindings)
+        if self._defined.settings.is_on("compaction"):
+            useless, live = self._time.useless(), progress.live()
+            relations = self._defined.catalog.relations
+            ledger.compactor.submit(ledger.manifest.traces, relations, epoch, useless, live)
         return replace(report, duration_ms=_since(begun.started))
 
     def forget_log(self, through: int | None = None) -> None:
         """Let go of logged epochs, and of pushed rows, that no replay will ask for any more."""
-        engine = self._engine
         if through is None:
-            oldest = engine.manifest.epoch - engine.timeline.retained + 1
-            through = engine.checkpoints.replay_from(oldest)
-        ends: dict[str, int] = {}
-        for logged in engine.wal.forget_through(through):
-            for each in logged.ranges:
-                if each.table not in engine.sources and isinstance(each.end, int):
-                    ends[each.table] = max(each.end, ends.get(each.table, 0))
-        for table, end in ends.items():
-            engine.pending.drop_through(table, end)
+            oldest = self._ledger.epoch - self._ledger.timeline.retained + 1
+            through = self._launcher.barriers.replay_from(oldest)
+        self._ledger.forget_through(through, self._defined.sources)
 
     def _ingest(
         self, taken: list[Range], versions: dict[str, TraceVersions], epoch: int, now_ms: int
@@ -231,30 +265,29 @@ class EpochRunner:
         Return how many rows there are, those too far in the future, and how far in time each part
         of each table has come.
         """
-        engine = self._engine
-        tables = engine.tables()
+        tables = self._defined.tables()
         rows = 0
         ahead: list[LateBatch] = []
         largest: dict[str, Mapping[str, int]] = {}
         delivered: list[Delivered] = []
         for each in taken:
             table = tables[each.table]
-            done = engine.inlets.take(each, epoch, now_ms)
+            done = self._inlets.take(each, epoch, now_ms)
             segment = done.segment
             rows += done.rows
             if segment is not None and done.delivered is None:
-                segment = engine.upserts.resolve(table, segment, versions[each.table].before, epoch)
+                segment = self._upserts.resolve(table, segment, versions[each.table].before, epoch)
             if segment is not None:
                 versions[each.table] = replace(versions[each.table], delta=(segment,))
             if done.largest:
                 largest[each.table] = done.largest
             if done.ahead is not None and table.event_time is not None:
-                kept = engine.limits.late_rows_kept
+                kept = self._defined.time_settings.late_rows_kept
                 ahead.append(as_late(each.table, table.event_time, done.ahead, epoch, kept))
             if table.connector is not None:
                 delivered.append(Delivered(each, segment, done.rows, done.largest, done.ahead))
-        engine.checkpoints.took(epoch, delivered)
-        engine.inlets.ahead()
+        self._launcher.barriers.took(epoch, delivered)
+        self._inlets.ahead()
         return rows, ahead, largest
 
 
@@ -264,4 +297,4 @@ def files_of(versions: Mapping[str, TraceVersions]) -> set[str]:
 
 
 def _since(started: float) -> float:
-    return (time.perf_counter() - started) * 1000
+    return (perf_counter() - started) * 1000

@@ -59,8 +59,12 @@ class EventTime:
     def __init__(self, catalog: Callable[[], Catalog], settings: TimeSettings) -> None:
         self._defined = catalog
         self._settings = settings
-        graph = Dependencies(lambda: catalog().registry)
-        self.watermarks = Watermarks(graph, settings.idle_timeout_ms)
+        self.reset()
+
+    def reset(self) -> None:
+        """Know of no relation and no time yet."""
+        graph = Dependencies(lambda: self._defined().registry)
+        self.watermarks = Watermarks(graph, self._settings.idle_timeout_ms)
         self.clocks = Clocks()
 
     def configure(self, tables: Mapping[str, TableDefinition]) -> None:

@@ -22,8 +22,8 @@ from laminar.store import SegmentStore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from laminar.runtime.engine.engine import Engine
     from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,27 @@ class ChangeFrame:
 
 
 class Differences:
-    """Contents of relations at kept epochs, and what they differ by, as frames of one session."""
+    """Contents of relations at kept epochs, and what they differ by, as frames of one session.
 
-    def __init__(self, engine: Engine, session: SparkSession, store: SegmentStore) -> None:
-        self._engine = engine
+    Args:
+        timeline: the epochs that are kept.
+        snapshot: what readers see now; asked when files were replaced and frames are made again.
+        collect_limit: how many rows may be collected without being asked for.
+        session: where frames are made; nobody else uses its names.
+        store: reads segments in it.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        snapshot: Callable[[], Snapshot],
+        collect_limit: Callable[[], int],
+        session: SparkSession,
+        store: SegmentStore,
+    ) -> None:
+        self._timeline = timeline
+        self._snapshot = snapshot
+        self._collect_limit = collect_limit
         self._session = session
         self._store = store
         self._lock = threading.Lock()
@@ -60,7 +77,7 @@ class Differences:
         return ChangeFrame(rows, is_large, lambda: self._all_again(relation, epoch))
 
     def _all_again(self, relation: str, epoch: int) -> ChangeFrame:
-        found = self.content(self._engine.snapshot, relation, epoch)
+        found = self.content(self._snapshot(), relation, epoch)
         assert found is not None
         return found
 
@@ -90,12 +107,12 @@ class Differences:
         return ChangeFrame(rows, is_large, lambda: self._again(relation, older, newer))
 
     def _again(self, relation: str, older: int, newer: int) -> ChangeFrame:
-        found = self.delta(self._engine.snapshot, relation, older, newer)
+        found = self.delta(self._snapshot(), relation, older, newer)
         assert found is not None
         return found
 
     def _is_large(self, rows: int) -> bool:
-        return rows > self._engine.settings.number("collect_limit_rows")
+        return rows > self._collect_limit()
 
     def _difference(
         self, snapshot: Snapshot, relation: str, older: Manifest, newer: Manifest
@@ -128,10 +145,10 @@ class Differences:
         """Return an epoch; None if the relation was not defined then."""
         if epoch == snapshot.manifest.epoch:
             return snapshot.manifest
-        manifest = self._engine.timeline.get(epoch)
+        manifest = self._timeline.get(epoch)
         if not any(each["name"] == relation for each in manifest.catalog):
             return None
-        return self._engine.timeline.at(epoch, snapshot.upstream([relation]))
+        return self._timeline.at(epoch, snapshot.upstream([relation]))
 
 
 def split(

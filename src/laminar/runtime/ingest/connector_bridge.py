@@ -3,26 +3,56 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from laminar.bridge import BridgeCounters
+from laminar.checkpoint.in_flight import InFlight
 from laminar.errors import Backpressure, UnknownRelation
+from laminar.model.trace import Manifest
+from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import parse
 from laminar.runtime.catalog.time_settings import wall_clock
+from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import SourceDrift
 from laminar.runtime.ingest.connector_inlet import SourceInlet
 from laminar.runtime.ingest.poller import InletContext
+from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.ingest.pushed_inlet import PushedInlet
-from laminar.runtime.ingest.range_reader import ReadRange
-from laminar.store import Range
+from laminar.runtime.ingest.range_reader import RangeReader, ReadRange
+from laminar.store import PendingLog, Range
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from laminar.runtime.engine.engine import Engine
+
+class Positions(Protocol):
+    """The ledger, as the bridges see it."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Held by whoever moves to another epoch."""
+        ...
+
+    @property
+    def manifest(self) -> Manifest:
+        """What was committed last."""
+        ...
+
+    @property
+    def pending(self) -> PendingLog:
+        """Rows that were pushed."""
+        ...
+
+    @property
+    def in_flight(self) -> InFlight:
+        """Rows that a checkpoint kept of epochs in flight."""
+        ...
+
 
 AnyInlet: TypeAlias = SourceInlet | PushedInlet
 
@@ -35,10 +65,32 @@ class ConnectorDagBridge:
     An epoch takes what each of them has ready: one range per source. A source that has nothing, or
     is slow to answer, does not hold the others back, and none can take more than its batch while
     others wait.
+
+    Args:
+        defined: the tables, and their connectors.
+        ledger: what was committed last, and rows that wait for an epoch.
+        time: what was said about event time.
+        pruning: what is kept of each source.
+        reader: turns ranges into segments.
+        root: where they are.
+        clock: the wall clock, in milliseconds.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        defined: Defined,
+        ledger: Positions,
+        time: EventTime,
+        pruning: SourcePruning,
+        reader: RangeReader,
+        root: Path,
+        clock: Callable[[], int],
+    ) -> None:
+        self._defined = defined
+        self._ledger = ledger
+        self._time = time
+        self._pruning = pruning
+        self._reader = reader
         self._inlets: dict[str, AnyInlet] = {}
         # Users push without the engine's lock; a table must never have two ways in. Whoever holds
         # this waits at most for a poll, and polls never ask for it.
@@ -47,15 +99,11 @@ class ConnectorDagBridge:
         self._signals = 0
         self._running = False
         self._drift = SourceDrift()
-        limits = engine.limits
-        self.clock = time.monotonic if limits.clock is wall_clock else lambda: limits.clock() / 1000
+        self.on_running: Callable[[bool], object] = lambda _runs: None
+        """Told when a loop in the background starts or stops."""
+        self.clock = monotonic if clock is wall_clock else lambda: clock() / 1000
         self._site = InletContext(
-            engine.ingest,
-            engine.store.root,
-            self.clock,
-            self.wake,
-            self._is_gated,
-            lambda: self.running,
+            reader, root, self.clock, self.wake, self._is_gated, lambda: self.running
         )
 
     @property
@@ -66,9 +114,7 @@ class ConnectorDagBridge:
     @running.setter
     def running(self, runs: bool) -> None:
         self._running = runs
-        # Whoever follows changes waits for the next one as long as there may be one.
-        self._engine.changelog.is_live = runs
-        self._engine.changelog.notify()
+        self.on_running(runs)
 
     def _is_gated(self, name: str) -> bool:
         """Whether a source is too far ahead of its alignment group, by what was read of each."""
@@ -82,10 +128,10 @@ class ConnectorDagBridge:
     def of(self, name: str) -> AnyInlet:
         """Return the inlet of a table; it is opened where the last epoch left it."""
         with self._opening:
-            definition = self._engine.catalog.definitions.get(name)
+            definition = self._defined.catalog.definitions.get(name)
             if not isinstance(definition, TableDefinition):  # dropped while somebody waited
-                raise UnknownRelation(name, sorted(self._engine.catalog.definitions))
-            source = self._engine.sources.get(name)
+                raise UnknownRelation(name, sorted(self._defined.catalog.definitions))
+            source = self._defined.sources.get(name)
             found = self._inlets.get(name)
             if isinstance(found, SourceInlet) and found.source is not source:
                 found.close()
@@ -94,13 +140,13 @@ class ConnectorDagBridge:
 
     def _opened(self, definition: TableDefinition) -> AnyInlet:
         name = definition.name
-        manifest = self._engine.manifest
+        manifest = self._ledger.manifest
         position = manifest.offsets.get(name)
-        source = self._engine.sources.get(name)
+        source = self._defined.sources.get(name)
         options = parse(definition.options, pushed=source is None)
         made: AnyInlet
         if source is None:
-            pending = self._engine.pending
+            pending = self._ledger.pending
             made = PushedInlet(definition, options, pending, position or 0, self.clock, self.wake)
         else:
             made = SourceInlet(definition, source, options, self._site, position, manifest.epoch)
@@ -115,9 +161,9 @@ class ConnectorDagBridge:
         Args:
             whole: all that is there now; otherwise what the policies have closed.
         """
-        epoch = self._engine.manifest.epoch + 1
-        said = self._engine.time.watermarks.said
-        self._drift = self._engine.time.watermarks.drift()
+        epoch = self._ledger.manifest.epoch + 1
+        said = self._time.watermarks.said
+        self._drift = self._time.watermarks.drift()
         inlets = [self.of(name) for name in self._read()]
         if whole and not self.running:
             for each in inlets:
@@ -134,8 +180,8 @@ class ConnectorDagBridge:
 
     def _read(self) -> list[str]:
         """Return the tables to read; one that keeps what is used waits until somebody uses it."""
-        unread = self._engine.retention.is_unread
-        return [name for name in self._engine.tables() if not unread(name)]
+        unread = self._pruning.is_unread
+        return [name for name in self._defined.tables() if not unread(name)]
 
     def take(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
         """Hand over a range; one that no bridge has ready, as in a replay, is read now."""
@@ -146,7 +192,7 @@ class ConnectorDagBridge:
             if done is not None:
                 return done
         if done is None:
-            done = self._engine.ingest.read(taken, inlet.definition, epoch, now_ms)
+            done = self._reader.read(taken, inlet.definition, epoch, now_ms)
         if isinstance(inlet, SourceInlet):
             inlet.restart(taken.end, epoch)
         else:
@@ -155,7 +201,7 @@ class ConnectorDagBridge:
 
     def _waiting(self, taken: Range, epoch: int) -> ReadRange | None:
         """Return rows that a checkpoint kept of an epoch in flight; None if the source has them."""
-        found = self._engine.in_flight.take(taken, epoch)
+        found = self._ledger.in_flight.take(taken, epoch)
         if found is None:
             return None
         return ReadRange(found.segment, found.ahead, found.largest, found.rows)
@@ -181,13 +227,13 @@ class ConnectorDagBridge:
 
         What it did not take from stays as it is, with all that was read ahead.
         """
-        offsets = self._engine.manifest.offsets
+        offsets = self._ledger.manifest.offsets
         inlets = tuple(self._inlets.items())
         self.again([name for name, each in inlets if each.consumed != offsets.get(name)])
 
     def again(self, names: Iterable[str]) -> None:
         """Let some sources be read again from their committed positions."""
-        manifest = self._engine.manifest
+        manifest = self._ledger.manifest
         for name in names:
             if name in self._inlets:
                 self._inlets[name].restart(manifest.offsets.get(name), manifest.epoch)
@@ -225,7 +271,7 @@ class ConnectorDagBridge:
 
     def pump(self) -> None:
         """Let all sources be polled that have room."""
-        with self._engine.lock:  # nobody goes back to another epoch meanwhile
+        with self._ledger.lock:  # nobody goes back to another epoch meanwhile
             for name in self._read():
                 inlet = self.of(name)
                 if isinstance(inlet, SourceInlet):

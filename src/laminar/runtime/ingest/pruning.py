@@ -7,18 +7,19 @@ itself cannot be queried, for its rows are not all there. Watermarks see every r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from laminar.bridge.prefix import Prefix
 from laminar.delta.program import Maintained
 from laminar.errors import NotRetained
 from laminar.plan.needs import Need, needs_of
+from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import parse
 
 if TYPE_CHECKING:
     from laminar.runtime.catalog.catalog import Catalog
-    from laminar.runtime.engine.engine import Engine
 
 UNREAD = Prefix((), (), ())
 """Nobody reads the source, so nothing is taken from it."""
@@ -58,10 +59,16 @@ def _needs(relation: Maintained, definition: TableDefinition) -> list[Need]:
 
 
 class SourcePruning:
-    """What is kept of each source now."""
+    """What is kept of each source now.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    Args:
+        defined: the sources, and the views over them.
+        offsets: source -> how far it was read, if any row was.
+    """
+
+    def __init__(self, defined: Defined, offsets: Callable[[], Mapping[str, Any]]) -> None:
+        self._defined = defined
+        self._offsets = offsets
         self._kept: dict[str, Prefix] = {}  # as of the last commit; polling threads read it
         self._found: tuple[Catalog, int, dict[str, Prefix]] | None = None
 
@@ -75,12 +82,12 @@ class SourcePruning:
 
     def _wanted(self) -> dict[str, Prefix]:
         """Work out what is wanted, once per change of definitions."""
-        catalog, known = self._engine.catalog, self._found
+        catalog, known = self._defined.catalog, self._found
         version = catalog.registry.version
         if known is None or known[0] is not catalog or known[1] != version:
             wanted = {
                 name: prefix_of(catalog, each)
-                for name, each in self._engine.tables().items()
+                for name, each in self._defined.tables().items()
                 if not keeps_all(each)
             }
             known = self._found = (catalog, version, wanted)
@@ -90,7 +97,7 @@ class SourcePruning:
         """Raise if the views there are now want more of a source than was kept of its rows."""
         for name, wanted in self._wanted().items():
             kept = self._kept.get(name)
-            has_rows = self._engine.manifest.offsets.get(name) is not None
+            has_rows = self._offsets().get(name) is not None
             if kept is not None and has_rows and not kept.covers(wanted):
                 more = sorted(set(wanted.columns) - set(kept.columns))
                 what = f"columns {', '.join(more)} are" if more else "other rows are"

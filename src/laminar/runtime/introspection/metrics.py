@@ -87,8 +87,8 @@ class Metrics:
 
 def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
     """Read the counters; nothing is computed."""
-    traces = engine.manifest.traces.values()
-    counted = engine.executor.metrics if engine.executor is not None else None
+    traces = engine.ledger.manifest.traces.values()
+    counted = engine.work.executor.metrics
     nodes = (
         {
             name: NodeMetrics(times, counted.node_ms.get(name, 0.0), counted.node_rows.get(name, 0))
@@ -98,18 +98,18 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
         else {}
     )
     return Metrics(
-        epoch=engine.manifest.epoch,
+        epoch=engine.ledger.epoch,
         nodes=nodes,
         multicast_publishes=counted.multicast_publishes if counted is not None else 0,
         backpressure_waits=counted.backpressure_waits if counted is not None else 0,
         most_in_flight=counted.most_in_flight if counted is not None else 0,
-        relations=len(engine.catalog.relations.by_name),
+        relations=len(engine.defined.catalog.relations.by_name),
         segments=sum(len(trace.segments) for trace in traces),
         stored_rows=sum(trace.rows for trace in traces),
         stored_bytes=sum(trace.bytes for trace in traces),
         late_rows=dict(engine.time.clocks.late),
-        bridges=engine.inlets.counters(),
-        prefixes={name: replace(s.counters) for name, s in engine.ingest.stages.items()},
+        bridges=engine.work.inlets.counters(),
+        prefixes={name: replace(s.counters) for name, s in engine.work.range_reader.stages.items()},
         loop=loop or LoopStatus(),
         checkpoints=_checkpoints(engine),
         groups=_groups(engine),
@@ -117,7 +117,7 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
 
 
 def _checkpoints(engine: Engine) -> CheckpointMetrics:
-    found = engine.checkpoints
+    found = engine.work.checkpoints
     last = found.complete[-1] if found.complete else None
     return CheckpointMetrics(
         completed=len(found.complete),
@@ -136,7 +136,7 @@ def _groups(engine: Engine) -> dict[str, GroupMetrics]:
     found: dict[str, GroupMetrics] = {}
     for each in scheduler.groups():
         counted = scheduler.counters.get(each.name, Counters())
-        age = engine.manifest.epoch - scheduler.reach(each.members)
+        age = engine.ledger.epoch - scheduler.reach(each.members)
         found[each.name] = GroupMetrics(
             each.group.epoch, age, counted.holds, counted.retries, counted.failures
         )

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from laminar.runtime.history.differences import Differences
-from laminar.runtime.spark.session import own_session
-from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
-    from laminar.runtime.engine.engine import Engine
     from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Timeline
+    from laminar.runtime.scheduling.scheduler import ViewScheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +35,29 @@ class Need:
 
 
 class DagChangelogPropagator:
-    """Tells consumers what changed, from what is stored."""
+    """Tells consumers what changed, from what is stored.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        session = own_session(engine.spark, 2)
-        self.between = Differences(engine, session, SegmentStore(engine.root, session))
+    Args:
+        timeline: the epochs that are kept.
+        scheduler: which views are behind.
+        between: works out what changed.
+    """
+
+    def __init__(self, timeline: Timeline, scheduler: ViewScheduler, between: Differences) -> None:
+        self._timeline = timeline
+        self._scheduler = scheduler
+        self.between = between
         self.needs: list[Callable[[], Iterable[Need]]] = []
         """Who says what consumers still need."""
         self.moved = threading.Condition()
         """Notified after every commit, and when somebody who waits should look up."""
         self.is_live = False
         """Whether epochs follow one another by themselves, so that waiting for one makes sense."""
+
+    def live(self, runs: bool) -> None:
+        """Note whether epochs follow one another: whoever waits looks up, and may give up."""
+        self.is_live = runs
+        self.notify()
 
     def notify(self) -> None:
         """Wake all who wait for an epoch."""
@@ -57,13 +67,13 @@ class DagChangelogPropagator:
     def pinned(self, epoch: int) -> frozenset[int]:
         """Return the epochs that consumers still need, as an epoch is committed."""
         # Whoever starts to follow a relation that is held starts where it is held.
-        pinned = set(self._engine.scheduler.since.values())
+        pinned = set(self._scheduler.since.values())
         for need in (each for needs in self.needs for each in needs()):
             least = need.taken
             if need.within is not None and epoch - least > need.within:
                 continue
             # What is held has not changed since; its last content is enough.
-            if need.is_away or need.relation in self._engine.scheduler.since:
+            if need.is_away or need.relation in self._scheduler.since:
                 pinned |= {least, least + 1}
             else:
                 pinned |= set(range(least, epoch + 1))
@@ -83,7 +93,7 @@ class DagChangelogPropagator:
         last = self.reach(snapshot, relation)
         if after >= last:
             return []  # it may be ahead of epochs that are being replayed
-        kept = self._engine.timeline.epochs()
+        kept = self._timeline.epochs()
         if after not in kept:
-            self._engine.timeline.get(after)  # raises, and says which are kept
+            self._timeline.get(after)  # raises, and says which are kept
         return [each for each in kept if after < each <= last]

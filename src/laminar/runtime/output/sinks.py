@@ -6,8 +6,8 @@ taken yet (after a crash, a failure, or a pause of what it reads) comes from the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors import sink as sinks_at_large
@@ -15,12 +15,12 @@ from laminar.connectors.sink import (
     AT_LEAST_ONCE,
     SinkConnector,
     SinkSpec,
-    begin_sink,
     close_sink,
     create_sink,
 )
 from laminar.errors import ConnectorError, LaminarError, NotSupported
 from laminar.model.schema import Field, Schema
+from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.catalog.row_keys import row_key
 from laminar.runtime.output.changelog import Need
@@ -31,7 +31,8 @@ from laminar.store.cursors import CursorStore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from laminar.runtime.engine.engine import Engine
+    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.output.changelog import DagChangelogPropagator
     from laminar.runtime.relations.bindings import Bindings
 
 
@@ -49,13 +50,31 @@ class SinkDefinition:
 
 
 class Publisher:
-    """All sinks of a database, and how far each has come."""
+    """All sinks of a database, and how far each has come.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    Args:
+        defined: what they read.
+        log: tells what a sink has missed.
+        snapshot: what readers see now.
+        behind: view that is not at the newest epoch -> its epoch.
+        cursors: how far each sink has come, on disk.
+    """
+
+    def __init__(
+        self,
+        defined: Defined,
+        log: DagChangelogPropagator,
+        snapshot: Callable[[], Snapshot],
+        behind: Callable[[], Mapping[str, int]],
+        cursors: CursorStore,
+    ) -> None:
+        self._relations = defined
+        self._log = log
+        self._snapshot = snapshot
+        self._behind = behind
         self._defined: dict[str, SinkDefinition] = {}
         self._connectors: dict[str, SinkConnector] = {}
-        self._cursors = CursorStore(engine.root, cached=not engine.read_only)
+        self._cursors = cursors
         sinks_at_large.reached = lambda point: durable_files.failpoint(point)
 
     def sinks(self) -> Sequence[SinkDefinition]:
@@ -84,9 +103,9 @@ class Publisher:
 
     def build(self, definition: SinkDefinition) -> SinkConnector:
         """Return the connector of a definition, which checks its options."""
-        shape = self._engine.catalog.shape(definition.relation)
+        catalog = self._relations.catalog
+        shape = catalog.shape(definition.relation)
         fields = tuple(map(Field, shape.columns, shape.types))
-        catalog = self._engine.catalog
         key = row_key(definition.relation, catalog.relations.by_name, catalog.primary_keys())
         spec = SinkSpec(
             definition.name, definition.relation, Schema(fields), definition.options, key
@@ -160,7 +179,7 @@ class Publisher:
             raise failed[0]
 
     def _present(self) -> list[SinkDefinition]:
-        held = self._engine.scheduler.since
+        held = self._behind()
         return [
             each
             for each in self.sinks()
@@ -181,7 +200,7 @@ class Publisher:
             self._catch_up(each)
 
     def _catch_up(self, sink: SinkDefinition) -> None:
-        log, snapshot = self._engine.changelog, self._engine.snapshot
+        log, snapshot = self._log, self._snapshot()
         taken = self.cursor(sink.name)
         if taken is None:
             taken = sink.from_epoch
@@ -216,41 +235,3 @@ class Publisher:
         """Close all connectors."""
         for connector in self._connectors.values():
             close_sink(connector)
-
-
-def define_sink(
-    engine: Engine, definition: SinkDefinition, connector: SinkConnector | None = None
-) -> SinkDefinition:
-    """Define a sink and hand it all rows that its relation has now; if that fails, it is gone.
-
-    A connector is given if it is an object of Python code. One that is known goes on from where
-    it was.
-    """
-    with engine.lock:
-        relation = definition.relation
-        if connector is not None and engine.publisher.attach(definition.name, relation, connector):
-            return definition
-        definition = replace(
-            definition, from_epoch=engine.changelog.reach(engine.snapshot, relation)
-        )
-        connector = connector or engine.publisher.build(definition)
-        engine.publisher.refuse_shared(connector)
-        begin_sink(connector)
-        promise = str(getattr(connector, "promise", AT_LEAST_ONCE))
-        definition = replace(definition, promise=promise)
-        engine.publisher.add(definition, connector)
-        try:
-            engine.storing.tap()
-            engine.publisher.catch_up()
-        except Exception:
-            drop_sink(engine, definition.name)
-            raise
-        return definition
-
-
-def drop_sink(engine: Engine, name: str) -> None:
-    """Forget a sink; what it has written stays."""
-    with engine.lock:
-        engine.publisher.remove(name)
-        engine.storing.tap()
-        engine.publisher.forget_cursors()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from laminar.errors import EpochNotFound, InvalidSetting, ReadOnlyDatabase, SubscriptionEnded
@@ -19,8 +20,10 @@ from laminar.runtime.output.changelog import Need
 from laminar.store.cursors import SUBSCRIPTIONS, Cursor, CursorStore
 
 if TYPE_CHECKING:
-    from laminar.runtime.engine.engine import Engine
+    from laminar.runtime.catalog.defined import Defined
     from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Timeline
+    from laminar.runtime.output.changelog import DagChangelogPropagator
 
 _T = TypeVar("_T")
 
@@ -29,19 +32,47 @@ Present = Callable[[ChangeFrame, int], "_T | None"]
 
 
 class Subscriptions:
-    """All subscriptions of a database: those that are open, and those with a name."""
+    """All subscriptions of a database: those that are open, and those with a name.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.cursors = CursorStore(engine.root, SUBSCRIPTIONS, cached=not engine.read_only)
+    Args:
+        defined: what can be followed.
+        log: tells what changed.
+        timeline: the epochs that are kept.
+        snapshot: what readers see now.
+        root: where cursors are kept.
+        poll_seconds: how often whoever waits looks for epochs of another process, which writes;
+            None if this one does.
+    """
+
+    def __init__(
+        self,
+        defined: Defined,
+        log: DagChangelogPropagator,
+        timeline: Timeline,
+        snapshot: Callable[[], Snapshot],
+        root: Path,
+        poll_seconds: float | None = None,
+    ) -> None:
+        self._defined = defined
+        self.log = log
+        self.timeline = timeline
+        self.snapshot = snapshot
+        self.poll_seconds = poll_seconds
+        self._root = root
+        self.store_followed: Callable[[], bool] = lambda: True
+        """Stores what open subscriptions follow, if it can be done now; says whether."""
+        self.cursors = CursorStore(root, SUBSCRIPTIONS, cached=self.is_writer)
         self._open: weakref.WeakSet[Subscription[Any]] = weakref.WeakSet()
         self._named = {each.consumer: each for each in self.cursors.all()}
 
+    @property
+    def is_writer(self) -> bool:
+        """Whether epochs are made by this process, and cursors may be written."""
+        return self.poll_seconds is None
+
     def named(self) -> list[Cursor]:
         """Return the subscriptions that have a name, and how far each has come."""
-        if self._engine.read_only:
-            return list(self.cursors.all())
-        return list(self._named.values())
+        return list(self._named.values()) if self.is_writer else list(self.cursors.all())
 
     def opened(self) -> list[Subscription[Any]]:
         """Return the subscriptions that somebody holds."""
@@ -68,12 +99,43 @@ class Subscriptions:
         """Return the relations whose rows are stored, that their changes are cheap to tell."""
         named = {each.about["relation"] for each in list(self._named.values())}
         followed = {each.relation for each in self.opened() if each.follows}
-        return frozenset(named | followed) & self._engine.catalog.definitions.keys()
+        return frozenset(named | followed) & self._defined.catalog.definitions.keys()
+
+    def subscribe(
+        self,
+        relation: str,
+        from_epoch: int | None,
+        present: Present[_T],
+        *,
+        name: str | None = None,
+        timeout: float | None = None,
+    ) -> Subscription[_T]:
+        """Open a subscription; one with a known name goes on where it was, unless told otherwise.
+
+        Args:
+            relation: as it is defined.
+            from_epoch: the last epoch that was seen; None to start with all rows, or to go on.
+            present: the form in which changes are given out.
+            name: under which the cursor is kept on disk.
+            timeout: seconds to wait for the next change, however the database runs.
+        """
+        if name is not None and not self.is_writer:
+            raise ReadOnlyDatabase("a subscription with a name", str(self._root))
+        cursor = self.cursors.get(name) if name is not None else None
+        goes_on = cursor is not None and from_epoch is None
+        if cursor is not None and cursor.about["relation"] != relation:
+            raise InvalidSetting("name", name, f'one that is used for "{relation}" only')
+        if cursor is not None and goes_on:
+            from_epoch = cursor.epoch
+        made = Subscription(self, relation, from_epoch, present, name=name, timeout=timeout)
+        if cursor is not None and goes_on and cursor.about["definition"] != made.definition:
+            raise SubscriptionEnded(relation, "it was defined anew", name)
+        return made
 
     def needs(self) -> Iterator[Need]:
         """Yield what subscriptions have not taken yet."""
-        within = self._engine.settings.number("subscription_retention_epochs")
-        known = self._engine.catalog.definitions
+        within = self._defined.settings.number("subscription_retention_epochs")
+        known = self._defined.catalog.definitions
         for each in self.opened():
             if each.relation in known:
                 yield Need(each.relation, each.taken, within=within)
@@ -89,7 +151,7 @@ class Subscription(Generic[_T]):
     the database runs continuously it waits for the next change instead, until the database stops.
 
     Args:
-        engine: the database.
+        subscriptions: all of the database.
         relation: what is followed.
         taken: the last epoch that was seen; None to start with all rows.
         present: the form in which changes are given out.
@@ -99,7 +161,7 @@ class Subscription(Generic[_T]):
 
     def __init__(
         self,
-        engine: Engine,
+        subscriptions: Subscriptions,
         relation: str,
         taken: int | None,
         present: Present[_T],
@@ -107,8 +169,8 @@ class Subscription(Generic[_T]):
         name: str | None = None,
         timeout: float | None = None,
     ) -> None:
-        self._engine = engine
-        self._log = engine.changelog
+        self._subscriptions = subscriptions
+        self._log = subscriptions.log
         self.relation = relation
         self.name = name
         self.timeout = timeout
@@ -116,19 +178,19 @@ class Subscription(Generic[_T]):
         self.follows = name is not None
         self._is_stored = False
         self._present = present
-        snapshot = engine.snapshot
+        snapshot = subscriptions.snapshot()
         reach = self._log.reach(snapshot, relation)
         self._wants_all = taken is None
         self._given: int | None = None
         self.taken = reach if taken is None else min(taken, reach)
         """The last epoch that was taken: what `from_epoch` is to be, to go on from here."""
-        engine.subscriptions.add(self)  # from now on nothing it needs is removed
+        subscriptions.add(self)  # from now on nothing it needs is removed
         self._saved: int | None = None
         self.definition = self._fingerprint(snapshot)
         """Changes when what is followed is defined anew."""
         if taken is not None:
             if taken > snapshot.manifest.epoch:
-                engine.timeline.get(taken)
+                subscriptions.timeline.get(taken)
             self._log.epochs(snapshot, relation, self.taken)  # at once, if it is gone
 
     def __iter__(self) -> Subscription[_T]:
@@ -140,7 +202,7 @@ class Subscription(Generic[_T]):
         self.ack()
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
         while not self.is_closed:
-            snapshot = self._engine.snapshot
+            snapshot = self._subscriptions.snapshot()
             found = self._next(snapshot)
             if found is not None:
                 return found
@@ -191,17 +253,17 @@ class Subscription(Generic[_T]):
     def _follow(self) -> None:
         """Have the rows stored from now on: then the next changes need no comparison."""
         self.follows = True
-        if not self._is_stored and not self._engine.read_only:
-            self._is_stored = self._engine.storing.store_followed()
+        if not self._is_stored:
+            self._is_stored = self._subscriptions.store_followed()
 
     def _wait(self, seen: Snapshot, deadline: float | None) -> bool:
         """Wait for another epoch; say whether there may be one."""
         with self._log.moved:
-            while not self.is_closed and self._engine.snapshot is seen:
+            while not self.is_closed and self._subscriptions.snapshot() is seen:
                 left = None if deadline is None else deadline - time.monotonic()
                 if (left is None and not self._log.is_live) or (left is not None and left <= 0):
                     return False
-                poll = self._engine.poll_seconds
+                poll = self._subscriptions.poll_seconds
                 waits = [each for each in (left, poll) if each is not None]
                 self._log.moved.wait(min(waits) if waits else None)
         return not self.is_closed
@@ -209,36 +271,10 @@ class Subscription(Generic[_T]):
     def _save(self) -> None:
         if self.name is not None and self._saved != self.taken and not self._wants_all:
             about = {"relation": self.relation, "definition": self.definition}
-            self._engine.subscriptions.save(self.name, self.taken, about)
+            self._subscriptions.save(self.name, self.taken, about)
             self._saved = self.taken
 
     def _fingerprint(self, snapshot: Snapshot) -> str:
         if self.relation not in snapshot.catalog.definitions:
             return ""
         return fingerprint(snapshot.manifest, snapshot.upstream([self.relation]))
-
-
-def subscribe(
-    engine: Engine,
-    relation: str,
-    from_epoch: int | None,
-    present: Present[_T],
-    *,
-    name: str | None = None,
-    timeout: float | None = None,
-) -> Subscription[_T]:
-    """Open a subscription; one with a known name goes on where it was, unless told otherwise."""
-    relation = engine.snapshot.catalog.resolve(relation)
-    engine.retention.refuse_reading(relation)
-    if name is not None and engine.read_only:
-        raise ReadOnlyDatabase("a subscription with a name", str(engine.root))
-    cursor = engine.subscriptions.cursors.get(name) if name is not None else None
-    goes_on = cursor is not None and from_epoch is None
-    if cursor is not None and cursor.about["relation"] != relation:
-        raise InvalidSetting("name", name, f'one that is used for "{relation}" only')
-    if cursor is not None and goes_on:
-        from_epoch = cursor.epoch
-    made = Subscription(engine, relation, from_epoch, present, name=name, timeout=timeout)
-    if cursor is not None and goes_on and cursor.about["definition"] != made.definition:
-        raise SubscriptionEnded(relation, "it was defined anew", name)
-    return made

@@ -1,28 +1,29 @@
 """Which views move with the next epoch, which stay behind and why; nothing here runs a statement.
 
-See `runtime.stepping` for the laws.
+See `epoch_plan` for the laws.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from laminar.errors import NoCommonEpoch
+from laminar.model.trace import Manifest
 from laminar.mv import MvState
 from laminar.mv.retry import Failure, RetryPolicy
 from laminar.mv.schedule import Schedule
 from laminar.runtime.catalog.consistency_groups import ViewGroup, groups_of
+from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.scheduling.epoch_plan import EpochPlan, Hold, Skip, plan_steps
 from laminar.runtime.scheduling.hold_reasons import HoldRules, schedules_of
 from laminar.runtime.scheduling.view_progress import ViewProgress
 
 if TYPE_CHECKING:
     from laminar.dag import StreamingDag
-    from laminar.runtime.engine.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,29 @@ class Counters:
 
 
 class ViewScheduler:
-    """The standing of all views; whoever changes it holds the engine's lock."""
+    """The progress of all views; whoever changes it holds the ledger's lock.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.progress = ViewProgress.from_json(engine.manifest.state)
-        self.counters: dict[str, Counters] = {}
+    Args:
+        defined: what there is.
+        manifest: what was committed last.
+        clock: the wall clock, in milliseconds.
+    """
+
+    def __init__(
+        self, defined: Defined, manifest: Callable[[], Manifest], clock: Callable[[], int]
+    ) -> None:
+        self._defined = defined
+        self._manifest = manifest
+        self._clock = clock
         self._locked: set[str] = set()
-        self._known: tuple[StreamingDag, list[ViewGroup]] | None = None
         self._guard = threading.Lock()
+        self.restore()
+
+    def restore(self) -> None:
+        """Go on from what the newest manifest says; what was counted before is forgotten."""
+        self.progress = ViewProgress.from_json(self._manifest().state)
+        self.counters: dict[str, Counters] = {}
+        self._known: tuple[StreamingDag, list[ViewGroup]] | None = None
 
     # Where views stand
 
@@ -56,11 +71,11 @@ class ViewScheduler:
 
     def cursor(self, view: str) -> int:
         """Return the epoch that a view's rows are of."""
-        return self.progress.cursor(view, self._engine.manifest.epoch)
+        return self.progress.cursor(view, self._manifest().epoch)
 
     def reach(self, names: Iterable[str]) -> int:
         """Return the newest epoch that all of some relations have; tables have all."""
-        return min((self.cursor(each) for each in names), default=self._engine.manifest.epoch)
+        return min((self.cursor(each) for each in names), default=self._manifest().epoch)
 
     def require(self, view: str, inputs: Iterable[str], at: int) -> None:
         """Raise if a view cannot be computed at an epoch because an input began after it."""
@@ -79,13 +94,13 @@ class ViewScheduler:
         """Views that the user has paused."""
         return frozenset(
             view.name
-            for view in self._engine.catalog.registry.views()
+            for view in self._defined.catalog.registry.views()
             if view.state is MvState.PAUSED
         )
 
     def held(self) -> frozenset[str]:
         """Views that are behind, or would stay behind if an epoch ran now."""
-        return frozenset(self.plan(self._engine.limits.clock()).held) | frozenset(self.since)
+        return frozenset(self.plan(self._clock()).held) | frozenset(self.since)
 
     def is_even(self) -> bool:
         """Whether every view steps with every epoch, and none is behind."""
@@ -94,9 +109,9 @@ class ViewScheduler:
     def groups(self) -> list[ViewGroup]:
         """Return the groups with the number of their commits."""
         commits = self.progress.commits
-        dag = self._engine.catalog.dag
+        dag = self._defined.catalog.dag
         if self._known is None or self._known[0] is not dag:
-            self._known = (dag, groups_of(self._engine.catalog))
+            self._known = (dag, groups_of(self._defined.catalog))
         for each in self._known[1]:
             each.group.epoch = max((commits.get(name, 0) for name in each.members), default=0)
         return self._known[1]
@@ -116,9 +131,9 @@ class ViewScheduler:
             forced: views that step now, whatever their schedule and however they failed before.
             failed: views that were tried already, and what came of it.
         """
-        registry = self._engine.catalog.registry
+        registry = self._defined.catalog.registry
         groups = self.groups()
-        situation = HoldRules(self._engine.catalog, self.progress, frozenset(self._locked), now_ms)
+        situation = HoldRules(self._defined.catalog, self.progress, frozenset(self._locked), now_ms)
         skipped = situation.skipped(groups, frozenset(forced))
         for view, reason in (failed or {}).items():
             skipped[view] = Hold(Skip.FAILED, view, reason)
@@ -127,7 +142,7 @@ class ViewScheduler:
             {name: registry.get_dependencies(name) for name in registry.topo_order()},
             {name: self.cursor(name) for name in registry.topo_order()},
             skipped,
-            self._engine.manifest.epoch + 1,
+            self._manifest().epoch + 1,
         )
 
     def obstacle(self, view: str) -> Hold | None:
@@ -136,7 +151,7 @@ class ViewScheduler:
 
     def with_inputs(self, views: Iterable[str]) -> frozenset[str]:
         """Return views and all views that they read, however far."""
-        registry = self._engine.catalog.registry
+        registry = self._defined.catalog.registry
         return frozenset(
             each
             for view in views
@@ -145,7 +160,7 @@ class ViewScheduler:
         )
 
     def _asked(self, view: str) -> EpochPlan:
-        return self.plan(self._engine.limits.clock(), self.with_inputs([view]))
+        return self.plan(self._clock(), self.with_inputs([view]))
 
     def has_work(self, now_ms: int) -> bool:
         """Whether views that are behind could move now, and have something to take."""
@@ -155,7 +170,7 @@ class ViewScheduler:
         return any(self._has_news(view) for view in moving)
 
     def _has_news(self, view: str) -> bool:
-        registry, traces = self._engine.catalog.registry, self._engine.manifest.traces
+        registry, traces = self._defined.catalog.registry, self._manifest().traces
         for name in registry.all_dependencies(view):
             if registry.is_base_table(name) and name in traces:
                 segments = traces[name].segments
@@ -165,13 +180,13 @@ class ViewScheduler:
 
     def schedules(self) -> dict[str, Schedule]:
         """Return the schedule that counts for every view."""
-        return schedules_of(self._engine.catalog)
+        return schedules_of(self._defined.catalog)
 
     # What happened
 
     def retry_policy(self) -> RetryPolicy:
         """Return how long failing views wait, as the settings say."""
-        number = self._engine.settings.number
+        number = self._defined.settings.number
         return RetryPolicy(
             number("retry_backoff_ms"), number("retry_backoff_most_ms"), number("max_failures")
         )
@@ -230,7 +245,7 @@ class ViewScheduler:
 
     @contextmanager
     def with_progress(self, progress: ViewProgress) -> Iterator[None]:
-        """Make a standing true, if the commit inside succeeds."""
+        """Make progress true, if the commit inside succeeds."""
         before, self.progress = self.progress, progress
         try:
             yield
@@ -245,8 +260,8 @@ class ViewScheduler:
 
     def saved(self) -> dict[str, Any]:
         """Return what a manifest has to carry; relations that are gone are forgotten."""
-        catalog = self._engine.catalog
-        self.progress = self.progress.only(catalog.programs, self._engine.tables())
+        catalog = self._defined.catalog
+        self.progress = self.progress.only(catalog.programs, self._defined.tables())
         return {"paused": sorted(self.paused), **self.progress.to_json()}
 
     def can_move(self, view: str) -> bool:

@@ -21,12 +21,13 @@ from laminar.runtime.catalog.python_objects import OBJECT, CodeSink, Spread
 from laminar.runtime.catalog.view_options import resolve
 from laminar.runtime.engine.open import attach_operator
 from laminar.runtime.epoch.python_operators import placed
-from laminar.runtime.output.sinks import SinkDefinition, define_sink
+from laminar.runtime.output.sinks import SinkDefinition
 from laminar.runtime.statements.create_drop import (
     create_operator,
     create_table,
     create_view,
 )
+from laminar.runtime.statements.create_sink import define_sink
 from laminar.sql import relations_of
 
 if TYPE_CHECKING:
@@ -79,11 +80,11 @@ def _source(engine: Engine, node: DagNode) -> None:
     connector = node.operator
     if connector is not None and not isinstance(connector, Source):
         raise InvalidOperator(connector)
-    is_known = engine.catalog.exists(node.name)
+    is_known = engine.defined.catalog.exists(node.name)
     if not is_known and node.output_schema is None:
         raise InvalidSchema(f'source "{node.name}" has no schema; give one with schema=')
     if connector is not None:
-        engine.sources[node.name] = connector
+        engine.defined.sources[node.name] = connector
     if is_known or node.output_schema is None:
         return
     columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
@@ -99,11 +100,11 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Sp
     if not inputs:
         raise DisconnectedNode(node.name)
     if node.operator is None or isinstance(node.operator, str):
-        if not engine.catalog.exists(node.name):
-            options: dict[str, Any] = {**resolve({}, engine.settings.text)}
+        if not engine.defined.catalog.exists(node.name):
+            options: dict[str, Any] = {**resolve({}, engine.defined.settings.text)}
             create_view(engine, ViewDefinition(node.name, _query(node, inputs), **options))
         return
-    if engine.catalog.exists(node.name):
+    if engine.defined.catalog.exists(node.name):
         attach_operator(engine, node.name, node.operator, spread)
         return
     shape = _output_shape(engine, node, inputs)
@@ -144,7 +145,9 @@ def _output_shape(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> Sha
 
 def _empty(engine: Engine, name: str) -> DataFrame:
     """Return a frame with a relation's columns and no rows."""
-    return engine.store.frame(engine.catalog.shape(engine.catalog.resolve(name)).ddl, ())
+    return engine.env.store.frame(
+        engine.defined.catalog.shape(engine.defined.catalog.resolve(name)).ddl, ()
+    )
 
 
 def _sink(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Spread) -> None:
@@ -155,7 +158,7 @@ def _sink(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Spread
     ways = dict(spread)
     promise = str(getattr(target, "promise", AT_LEAST_ONCE))
     for name in inputs:
-        relation = engine.catalog.resolve(name)
+        relation = engine.defined.catalog.resolve(name)
         called = node.name if len(inputs) == 1 else f"{node.name}({relation})"
         define_sink(
             engine,

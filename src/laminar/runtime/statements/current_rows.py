@@ -134,15 +134,15 @@ class CurrentRows:
 
     def _rows(self, definition: TableDefinition) -> str:
         """Bind committed and pending rows of a table; return the query of both."""
-        name, snapshot = definition.name, self._engine.snapshot
+        name, snapshot = definition.name, self._engine.snapshot()
         _, bindings = faces_at(self._engine, self._session, self._store, snapshot=snapshot)
         bindings.frame(name, Version.AFTER).createOrReplaceTempView(_COMMITTED)
         start = snapshot.manifest.offsets.get(name) or 0
         listed = f"{columns(definition.shape.columns)}, {ARRIVAL}, {WEIGHT}"
         parts = [f"SELECT {listed} FROM {_COMMITTED}"]
-        batches = self._engine.pending.after(name, int(start))
+        batches = self._engine.ledger.pending.after(name, int(start))
         if batches:
-            self._engine.pending.verify(batches)  # Spark would not notice a changed footer
+            self._engine.ledger.pending.verify(batches)  # Spark would not notice a changed footer
             schema = self._store.struct(definition.shape.numbered)
             paths = [source_uri(batch.path) for batch in batches]
             waiting = self._session.read.schema(schema).parquet(*paths)

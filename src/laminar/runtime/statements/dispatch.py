@@ -20,8 +20,9 @@ from laminar.runtime.catalog.source_options import for_connector, parse
 from laminar.runtime.catalog.view_options import checked, resolve
 from laminar.runtime.engine.recover import restore
 from laminar.runtime.ingest.primary_keys import refuse_unfit_keys
-from laminar.runtime.output.sinks import SinkDefinition, define_sink, drop_sink
+from laminar.runtime.output.sinks import SinkDefinition
 from laminar.runtime.statements.create_drop import create_table, create_view, drop
+from laminar.runtime.statements.create_sink import define_sink, drop_sink
 from laminar.runtime.statements.error_places import ABOUT_A_STATEMENT, placed
 from laminar.runtime.statements.pause import gate, pause, resume
 from laminar.runtime.statements.replace import alter_view, replace_view
@@ -87,10 +88,12 @@ class StatementRunner:
             s.Pause: self._pause,
             s.Resume: self._resume,
             s.Refresh: self._refresh,
-            s.SetOption: lambda each: self._set(engine.settings.with_value(each.name, each.value)),
+            s.SetOption: lambda each: self._set(
+                engine.defined.settings.with_value(each.name, each.value)
+            ),
             s.Checkpoint: self._checkpoint,
             s.Restore: self._restore,
-            s.ResetOption: lambda each: self._set(engine.settings.without(each.name)),
+            s.ResetOption: lambda each: self._set(engine.defined.settings.without(each.name)),
         }
 
     def run(self, statement: s.Statement) -> Any:
@@ -135,7 +138,7 @@ class StatementRunner:
 
     def _create_view(self, statement: s.CreateView) -> None:
         definition = self._view_definition(statement)
-        if statement.or_replace and self._engine.catalog.exists(statement.name):
+        if statement.or_replace and self._engine.defined.catalog.exists(statement.name):
             replace_view(self._engine, definition)
         elif not self._is_there(statement.name, if_not_exists=statement.if_not_exists):
             if definition.emission.late_to is not None:
@@ -145,8 +148,8 @@ class StatementRunner:
     def _create_sink(self, statement: s.CreateSink) -> Any:
         if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
             return None
-        relation = self._engine.catalog.resolve(statement.source)
-        self._engine.retention.refuse_reading(relation)
+        relation = self._engine.defined.catalog.resolve(statement.source)
+        self._engine.work.pruning.refuse_reading(relation)
         options = dict(statement.options)
         connector = options.pop("connector", None)
         if connector is None:
@@ -160,7 +163,7 @@ class StatementRunner:
 
     def _is_there(self, name: str, *, if_not_exists: bool) -> bool:
         """Whether something need not be created; raise if it cannot be."""
-        if self._engine.catalog.exists(name) or find_sink(self._engine, name):
+        if self._engine.defined.catalog.exists(name) or find_sink(self._engine, name):
             if if_not_exists:
                 return True
             raise RelationExists(name)
@@ -174,7 +177,7 @@ class StatementRunner:
         return False
 
     def _view_definition(self, statement: s.CreateView) -> ViewDefinition:
-        options = resolve(statement.options, self._engine.settings.text)
+        options = resolve(statement.options, self._engine.defined.settings.text)
         return ViewDefinition(
             statement.name,
             statement.query,
@@ -187,7 +190,7 @@ class StatementRunner:
     def _alter_view(self, statement: s.AlterView) -> None:
         name = self._view(statement.name)
         options = checked(statement.options)
-        definition = self._engine.catalog.definitions[name]
+        definition = self._engine.defined.catalog.definitions[name]
         sql = with_options(definition.sql, options) if definition.sql else ""
         alter_view(self._engine, name, options, sql)
 
@@ -197,10 +200,10 @@ class StatementRunner:
             if sink is not None:
                 drop_sink(self._engine, sink)
             elif not statement.if_exists:
-                known = [each.name for each in self._engine.publisher.sinks()]
+                known = [each.name for each in self._engine.outputs.sinks.sinks()]
                 raise UnknownRelation(statement.name, known)
             return
-        catalog = self._engine.catalog
+        catalog = self._engine.defined.catalog
         if not catalog.exists(statement.name) and statement.if_exists:
             return
         name = catalog.resolve(statement.name)
@@ -215,7 +218,7 @@ class StatementRunner:
         drop(self._engine, name, cascade=statement.cascade)
 
     def _view(self, name: str) -> str:
-        catalog = self._engine.catalog
+        catalog = self._engine.defined.catalog
         found = catalog.resolve(name)
         if found not in catalog.programs:
             raise UnknownRelation(name, list(catalog.programs))
@@ -242,10 +245,10 @@ class StatementRunner:
             gate(self._engine, self._table(statement.name), closed=False)
 
     def _table(self, name: str) -> str:
-        catalog = self._engine.catalog
+        catalog = self._engine.defined.catalog
         found = catalog.resolve(name)
         if found in catalog.programs:
-            raise UnknownRelation(name, list(self._engine.tables()))
+            raise UnknownRelation(name, list(self._engine.defined.tables()))
         return found
 
     def _refresh(self, statement: s.Refresh) -> Any:
@@ -257,15 +260,15 @@ class StatementRunner:
             raise NotSupported(f'refreshing "{name}", which {_stays(hold, name)}', hint)
         report = self._told(lambda: self._engine.refresh(name))
         rows = report.views[name].rows_out if report and name in report.views else 0
-        epoch = str(self._engine.manifest.epoch)
+        epoch = str(self._engine.ledger.epoch)
         return self._listing(["view", "epoch", "rows_out"], [(name, epoch, str(rows))])
 
     def _set(self, settings: Any) -> None:
-        if settings.given != self._engine.settings.given:
-            self._engine.tuning.change(settings)
+        if settings.given != self._engine.defined.settings.given:
+            self._engine.applied_settings.change(settings)
 
     def _checkpoint(self, _statement: s.Checkpoint) -> Any:
-        made = self._engine.checkpoints.now()
+        made = self._engine.work.checkpoints.now()
         return self._showing.checkpoints(made)
 
     def _restore(self, statement: s.Restore) -> Any:

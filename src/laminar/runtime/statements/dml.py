@@ -44,7 +44,7 @@ class Dml:
         self._current = CurrentRows(engine, reader)
         # Held from looking at the rows until the change is pending: two deletions of one row must
         # not both find it, nor may an epoch take rows away meanwhile.
-        self._changing = engine.lock
+        self._changing = engine.ledger.lock
         self._schemas: dict[tuple[Any, ...], pa.Schema] = {}
 
     def insert(self, table: str, rows: Any) -> int:
@@ -84,7 +84,7 @@ class Dml:
 
     def _admitted(self, definition: TableDefinition, data: pa.Table) -> int:
         """Add rows if there is room for them; before any lock is taken, for this may wait."""
-        if not self._engine.inlets.admit(definition.name, data.num_rows):
+        if not self._engine.work.inlets.admit(definition.name, data.num_rows):
             return 0
         return self._add(definition, data)
 
@@ -160,11 +160,11 @@ class Dml:
     def _kept_table(self, name: str) -> TableDefinition:
         """Return a table whose rows are there to be looked at."""
         definition = self._table(name)
-        self._engine.retention.refuse_reading(definition.name)
+        self._engine.work.pruning.refuse_reading(definition.name)
         return definition
 
     def _table(self, name: str) -> TableDefinition:
-        found = self._engine.catalog.definitions[self._engine.catalog.resolve(name)]
+        found = self._engine.defined.catalog.definitions[self._engine.defined.catalog.resolve(name)]
         if not isinstance(found, TableDefinition):
             raise NotSupported(f'changing rows of the view "{name}"', "change the tables it reads")
         if found.connector is not None:
@@ -210,7 +210,7 @@ class Dml:
             schema = pa.schema([*fields, *hidden])
             if ARRIVAL not in data.column_names:
                 data = data.append_column(ARRIVAL, pa.nulls(data.num_rows, pa.int64()))
-            self._engine.inlets.push(definition.name, data.select(schema.names).cast(schema))
+            self._engine.work.inlets.push(definition.name, data.select(schema.names).cast(schema))
         return int(data.num_rows)
 
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def pause(engine: Engine, view: str) -> None:
     """Leave a view, its group and all that depend on it at the epoch they have."""
-    with engine.lock:
-        before = engine.catalog.registry.view(view).state
-        engine.catalog.registry.set_state(view, MvState.PAUSED)
+    with engine.ledger.lock:
+        before = engine.defined.catalog.registry.view(view).state
+        engine.defined.catalog.registry.set_state(view, MvState.PAUSED)
         try:
-            engine.recommit()
+            engine.ledger.recommit()
         except BaseException:
-            engine.catalog.registry.set_state(view, before)
+            engine.defined.catalog.registry.set_state(view, before)
             raise
 
 
@@ -31,8 +31,8 @@ def resume(engine: Engine, view: str) -> EpochReport | None:
 
     If that fails, a paused view stays paused; one that was suspended waits for its retries.
     """
-    with engine.lock:
-        registry = engine.catalog.registry
+    with engine.ledger.lock:
+        registry = engine.defined.catalog.registry
         was = registry.view(view).state
         registry.set_state(view, MvState.RUNNING)
         try:
@@ -43,18 +43,18 @@ def resume(engine: Engine, view: str) -> EpochReport | None:
                 registry.set_state(view, was)
                 _forgive(engine, view)
             raise
-        engine.publisher.catch_up()
+        engine.outputs.sinks.catch_up()
         return report
 
 
 def gate(engine: Engine, source: str, *, closed: bool) -> None:
     """Keep the rows of a source from all views, or let them see all that came meanwhile."""
-    with engine.lock:
+    with engine.ledger.lock:
         scheduler = engine.scheduler
         before = scheduler.progress.gated
         gated = before | {source} if closed else before - {source}
         with scheduler.with_progress(replace(scheduler.progress, gated=gated)):
-            engine.recommit()
+            engine.ledger.recommit()
 
 
 def _forgive(engine: Engine, view: str) -> None:
@@ -64,4 +64,4 @@ def _forgive(engine: Engine, view: str) -> None:
         name: each for name, each in scheduler.progress.failures.items() if name != view
     }
     with scheduler.with_progress(replace(scheduler.progress, failures=left)):
-        engine.recommit()
+        engine.ledger.recommit()

@@ -59,7 +59,13 @@ class Reader:
         self.session = session
         self.store = store
         self.lock = threading.Lock()
-        self._between = Differences(engine, session, store)
+        self._between = Differences(
+            engine.ledger.timeline,
+            engine.snapshot,
+            lambda: engine.defined.settings.number("collect_limit_rows"),
+            session,
+            store,
+        )
 
     def query(
         self, query: str, as_of_epoch: int | None = None, pasts: Sequence[Past] = ()
@@ -83,7 +89,7 @@ class Reader:
 
     def bind(self, text: str, as_of_epoch: int | None = None, skip: Collection[str] = ()) -> Bound:
         """Bind what a query names, except for relations that the caller binds itself."""
-        snapshot = self._engine.snapshot
+        snapshot = self._engine.snapshot()
         text, ranges = name_changes(text)
         names, system = _named(text, snapshot, (*skip, *(each.bound for each in ranges)))
         if system and as_of_epoch is not None:
@@ -96,7 +102,7 @@ class Reader:
         suit(self.session, changed=bindings.held_rows(names), held=0)
         for name in names:
             if name not in skip:
-                self._engine.retention.refuse_reading(name)
+                self._engine.work.pruning.refuse_reading(name)
                 bindings.content(name).createOrReplaceTempView(quote_all(name))
         text, bound = name_system_tables(text, system) if system else (text, {})
         for table, name in bound.items():
@@ -114,16 +120,16 @@ class Reader:
         if system_table(asked.relation) is not None:
             raise NotSupported(f'changes of "{SYSTEM}"', "it describes the newest epoch only")
         name = snapshot.catalog.resolve(asked.relation)
-        self._engine.retention.refuse_reading(name)
+        self._engine.work.pruning.refuse_reading(name)
         shape = snapshot.catalog.shape(name)
         empty = self.store.frame(shape.stored, ())
-        rows = changed_rows(self._between, self._engine.timeline, snapshot, asked, empty)
+        rows = changed_rows(self._between, self._engine.ledger.timeline, snapshot, asked, empty)
         rows.createOrReplaceTempView(quote_all(asked.bound))
         return changed_shape(shape)
 
     def _bind_pasts(self, text: str, pasts: Sequence[Past]) -> Bound:
         """Bind relations at epochs of their own, each under a name that holds both."""
-        snapshot = self._engine.snapshot
+        snapshot = self._engine.snapshot()
         told = {past.bound.lower() for past in pasts}
         for each in relations_of(text):
             if each.lower() not in told:
@@ -134,7 +140,7 @@ class Reader:
             if system_table(past.relation) is not None:
                 raise NotSupported(f'"{SYSTEM}" as of an older epoch', "it describes the newest")
             name = snapshot.catalog.resolve(past.relation)
-            self._engine.retention.refuse_reading(name)
+            self._engine.work.pruning.refuse_reading(name)
             _, bindings = faces_at(
                 self._engine, self.session, self.store, past.epoch, [name], snapshot=snapshot
             )
@@ -179,10 +185,10 @@ def faces_at(
     With an epoch it is the newest up to that; the named relations and what they read must have
     been defined alike then.
     """
-    snapshot = snapshot or engine.snapshot
+    snapshot = snapshot or engine.snapshot()
     manifest = snapshot.manifest
     if epoch is not None:
-        manifest = engine.timeline.at(epoch, snapshot.upstream(list(names)))
+        manifest = engine.ledger.timeline.at(epoch, snapshot.upstream(list(names)))
     relations = snapshot.relations_at(manifest)
     at = snapshot.reach(manifest, names)
     versions = versions_of(relations, manifest.traces, None if at == manifest.epoch else at)

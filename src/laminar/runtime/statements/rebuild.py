@@ -14,7 +14,7 @@ from laminar.errors import NotSupported
 from laminar.model.trace import Trace
 from laminar.runtime.catalog.storage_plan import partial_trace, pending_trace
 from laminar.runtime.epoch.executor import named_error
-from laminar.runtime.epoch.fill import Filler
+from laminar.runtime.epoch.materialization import Filler
 from laminar.runtime.spark.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -27,38 +27,40 @@ def rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
     try:
         _rebuild(engine, old, new)
     except BaseException:
-        engine.catalog.declare([old.name])
+        engine.defined.catalog.declare([old.name])
         raise
 
 
 def _rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
     name = old.name
-    with engine.lock:
+    with engine.ledger.lock:
         _refuse_behind(engine, name)
-        engine.publisher.catch_up()
-        catalog, known = engine.catalog.copy(), engine.catalog.programs
+        engine.outputs.sinks.catch_up()
+        catalog, known = engine.defined.catalog.copy(), engine.defined.catalog.programs
         program = catalog.compile(new)
         catalog.replace_view(new, program)
         if program == known[name]:
-            engine.catalog.replace_view(new, program)
-            engine.recommit()
+            engine.defined.catalog.replace_view(new, program)
+            engine.ledger.recommit()
             return
-        at, epoch = engine.scheduler.cursor(name), engine.manifest.epoch
-        traces = without(engine.manifest.traces, known, [name])
-        catalog.relations = engine.storing.planned(catalog, traces)
+        at, epoch = engine.scheduler.cursor(name), engine.ledger.epoch
+        traces = without(engine.ledger.manifest.traces, known, [name])
+        catalog.relations = engine.work.materialization.planned(catalog, traces)
         # What it reads must hand on rows, where it will need them.
-        engine.storing.finish(catalog.relations.finished - engine.storing.own(name))
-        traces = without(engine.manifest.traces, known, [name])
+        engine.work.materialization.finish(
+            catalog.relations.finished - engine.defined.catalog.parts(name)
+        )
+        traces = without(engine.ledger.manifest.traces, known, [name])
         epoch_time = engine.time.first(program, None if at == epoch else at)
-    workspace = Workspace.beside(engine.root, engine.spark)
-    filler = Filler(workspace.session, workspace.store, engine.full.run)
-    with engine.scheduler.locked({name}), engine.pinning(epoch):
+    workspace = Workspace.beside(engine.env.root, engine.env.spark)
+    filler = Filler(workspace.session, workspace.store, engine.work.full.run)
+    with engine.scheduler.locked({name}), engine.ledger.pinning(epoch):
         try:
             filled = filler.fill(program, catalog.relations, traces, at, epoch_time)
         except Exception as error:
             raise named_error(name, error) from error
         made = {trace: each for trace, each in filled.items() if trace not in traces}
-        with engine.lock:
+        with engine.ledger.lock:
             _put(engine, old, new, program, made, at)
 
 
@@ -72,22 +74,24 @@ def _put(
 ) -> None:
     """Put a view that was built in the place of the old one."""
     name = old.name
-    if engine.catalog.definitions.get(name) is not old:
+    if engine.defined.catalog.definitions.get(name) is not old:
         raise NotSupported(f'changing "{name}", which was changed meanwhile', "say it again")
     with engine.changing(name):
-        traces = without(engine.manifest.traces, engine.catalog.programs, [name]) | made
-        engine.catalog.replace_view(new, program)
-        engine.storing.plan(traces)
-        epoch, scheduler = engine.manifest.epoch, engine.scheduler
-        progress = scheduler.progress.with_filled([name], at, epoch, engine.limits.clock())
+        traces = (
+            without(engine.ledger.manifest.traces, engine.defined.catalog.programs, [name]) | made
+        )
+        engine.defined.catalog.replace_view(new, program)
+        engine.work.materialization.plan(traces)
+        epoch, scheduler = engine.ledger.epoch, engine.scheduler
+        progress = scheduler.progress.with_filled([name], at, epoch, engine.env.clock())
         with scheduler.with_progress(progress):
-            engine.commit(epoch, traces, engine.manifest.offsets)
+            engine.ledger.commit(epoch, traces, engine.ledger.manifest.offsets)
 
 
 def _refuse_behind(engine: Engine, name: str) -> None:
     """Refuse if somebody still needs rows of a view from before it would be built."""
     scheduler = engine.scheduler
-    for each in engine.catalog.registry.all_dependents(name):
+    for each in engine.defined.catalog.registry.all_dependents(name):
         if scheduler.cursor(each) < scheduler.cursor(name):
             hint = f"bring {each} up to date first (RESUME or REFRESH it)"
             raise NotSupported(f'rebuilding "{name}" while "{each}" is behind it', hint)

@@ -38,19 +38,19 @@ def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
     if old.emission.late_to != definition.emission.late_to:
         hint = "drop the view, then create it"
         raise NotSupported(f'replacing where late rows of "{old.name}" go', hint)
-    registry = engine.catalog.registry
+    registry = engine.defined.catalog.registry
     affected = (old.name, *registry.all_dependents(old.name))
-    sinks = engine.publisher.of(affected)
+    sinks = engine.outputs.sinks.of(affected)
     if sinks:
         hint = f"drop the sink {sinks[0]} first, and create it again"
         raise NotSupported(f'replacing "{old.name}", whose changes a sink publishes', hint)
     with engine.changing(*affected):
-        traces = without(engine.manifest.traces, engine.catalog.programs, affected)
-        engine.catalog.replace_view(definition, engine.catalog.compile(definition))
+        traces = without(engine.ledger.manifest.traces, engine.defined.catalog.programs, affected)
+        engine.defined.catalog.replace_view(definition, engine.defined.catalog.compile(definition))
         for name in affected[1:]:
-            _recompile(engine.catalog, old.name, name)
-        traces = without(traces, engine.catalog.programs, affected)
-        engine.storing.fill_and_commit(affected, traces)
+            _recompile(engine.defined.catalog, old.name, name)
+        traces = without(traces, engine.defined.catalog.programs, affected)
+        engine.work.materialization.fill_and_commit(affected, traces)
     return True
 
 
@@ -68,12 +68,12 @@ def alter_view(engine: Engine, name: str, options: Mapping[str, Any], sql: str) 
         rebuild(engine, old, new)
         return
     with engine.changing(old.name):
-        engine.catalog.replace_view(new, engine.catalog.programs[old.name])
-        engine.recommit()
+        engine.defined.catalog.replace_view(new, engine.defined.catalog.programs[old.name])
+        engine.ledger.recommit()
 
 
 def _view(engine: Engine, name: str) -> ViewDefinition:
-    found = engine.catalog.definitions[engine.catalog.resolve(name)]
+    found = engine.defined.catalog.definitions[engine.defined.catalog.resolve(name)]
     if isinstance(found, TableDefinition):
         raise RelationExists(found.name)
     if not isinstance(found, ViewDefinition):

@@ -41,7 +41,7 @@ class Showing:
 
     @property
     def _catalog(self) -> Catalog:
-        return self._engine.snapshot.catalog
+        return self._engine.snapshot().catalog
 
     def show(self, statement: s.Show) -> Any:
         """Answer SHOW."""
@@ -51,7 +51,7 @@ class Showing:
             case s.ShowKind.TABLES | s.ShowKind.SOURCES:
                 return self._tables(is_source=statement.what is s.ShowKind.SOURCES)
             case s.ShowKind.SINKS:
-                sinks = self._engine.publisher.sinks()
+                sinks = self._engine.outputs.sinks.sinks()
                 rows = [(each.name, each.relation, each.connector, each.promise) for each in sinks]
                 return self._listing(["name", "relation", "connector", "promise"], rows)
             case s.ShowKind.CHECKPOINTS:
@@ -81,7 +81,7 @@ class Showing:
         """List all checkpoints, or one of them."""
         table = TABLES["checkpoints"]
         names = [name for name, _ in table.columns]
-        rows = table.rows(self._engine, self._engine.snapshot)
+        rows = table.rows(self._engine, self._engine.snapshot())
         shown = [row for row in rows if only is None or row[0] == only]
         texts = [tuple("" if each is None else str(each) for each in row) for row in shown]
         return self._listing(names, texts)
@@ -90,14 +90,14 @@ class Showing:
         sink = find_sink(self._engine, name)
         reads: dict[str, Sequence[str]] = dict(self._catalog.registry.dependency_map())
         if sink is not None:
-            reads[sink] = [each.relation for each in self._engine.publisher.sinks()
+            reads[sink] = [each.relation for each in self._engine.outputs.sinks.sinks()
                            if each.name == sink]  # fmt: skip
         lines = dependency_lines(sink or self._catalog.resolve(name), reads)
         return self._listing(["dependencies"], [(line,) for line in lines])
 
     def _created(self, name: str) -> str:
         sink = find_sink(self._engine, name)
-        for each in self._engine.publisher.sinks():
+        for each in self._engine.outputs.sinks.sinks():
             if each.name == sink:
                 return shown_sql(each.sql)
         definition = self._catalog.definitions[self._catalog.resolve(name)]
@@ -173,7 +173,7 @@ class Showing:
         relation = self._catalog.relations.by_name.get(name)
         if relation is None:
             return "what the system knows of itself"
-        trace = self._engine.snapshot.manifest.traces.get(name)
+        trace = self._engine.snapshot().manifest.traces.get(name)
         held = f", {trace.rows} rows in {len(trace.segments)} segments" if trace else ""
         how = (
             "stored"
@@ -186,15 +186,15 @@ class Showing:
         """Answer EXPLAIN DAG."""
         catalog = self._catalog
         found = [each.told() for each in groups_of(catalog) if each.number is not None]
-        sinks = [(each.name, each.relation) for each in self._engine.publisher.sinks()]
+        sinks = [(each.name, each.relation) for each in self._engine.outputs.sinks.sinks()]
         lines = explain_dag(catalog.dag, catalog.programs, found, sinks)
         return self._plan(lines + self._prefixes())
 
     def _prefixes(self) -> list[str]:
         """Say what is kept of sources that do not keep all, and what that has saved so far."""
         found = []
-        ingest = self._engine.ingest
-        for name, definition in self._engine.tables().items():
+        ingest = self._engine.work.range_reader
+        for name, definition in self._engine.defined.tables().items():
             prefix = ingest.prefix(definition)
             if prefix is None:
                 continue
@@ -217,7 +217,7 @@ class Showing:
 
 def find_sink(engine: Engine, name: str) -> str | None:
     """Return a sink's name as it was defined, if there is one."""
-    known = (each.name for each in engine.publisher.sinks())
+    known = (each.name for each in engine.outputs.sinks.sinks())
     return next((each for each in known if each.lower() == name.lower()), None)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _epochs(engine: Engine, _snapshot: Snapshot) -> Rows:
-    for manifest in engine.timeline.kept():
+    for manifest in engine.ledger.timeline.kept():
         report = manifest.state.get("report") or {}
         traces = manifest.traces.values()
         yield (
@@ -31,7 +31,7 @@ def _epochs(engine: Engine, _snapshot: Snapshot) -> Rows:
 
 
 def _checkpoints(engine: Engine, _snapshot: Snapshot) -> Rows:
-    for each in engine.checkpoints.complete:
+    for each in engine.work.checkpoints.complete:
         yield (
             each.checkpoint_id,
             each.epoch,
@@ -46,9 +46,9 @@ def _checkpoints(engine: Engine, _snapshot: Snapshot) -> Rows:
             each.duration * 1000,
             None,
         )
-    for checkpoint_id, epoch in engine.checkpoints.under_way.items():
+    for checkpoint_id, epoch in engine.work.checkpoints.under_way.items():
         yield checkpoint_id, epoch, None, None, "under way", *(None,) * 7
-    for lost in engine.checkpoints.failed:
+    for lost in engine.work.checkpoints.failed:
         at = datetime.fromisoformat(lost.failed_at)
         unknown = (None,) * 5
         yield (
@@ -98,9 +98,9 @@ def _settings(engine: Engine, _snapshot: Snapshot) -> Rows:
     for name, each in SETTINGS.items():
         yield (
             f"{PREFIX}{name}",
-            engine.tuning.text(name),
+            engine.applied_settings.text(name),
             each.default,
-            name in engine.settings.given,
+            name in engine.defined.settings.given,
             each.kind,
             each.about,
         )

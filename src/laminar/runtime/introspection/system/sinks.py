@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def _sinks(engine: Engine, snapshot: Snapshot) -> Rows:
-    for sink in engine.publisher.sinks():
-        cursor = engine.publisher.cursor(sink.name)
+    for sink in engine.outputs.sinks.sinks():
+        cursor = engine.outputs.sinks.cursor(sink.name)
         lag = snapshot.manifest.epoch - cursor if cursor is not None else None
         yield (
             sink.name,
@@ -30,12 +30,12 @@ def _sinks(engine: Engine, snapshot: Snapshot) -> Rows:
 
 def _subscriptions(engine: Engine, snapshot: Snapshot) -> Rows:
     epoch = snapshot.manifest.epoch
-    opened = engine.subscriptions.opened()
+    opened = engine.outputs.subscriptions.opened()
     held = {each.name for each in opened}
-    for each in engine.subscriptions.named():
+    for each in engine.outputs.subscriptions.named():
         lag = epoch - each.epoch
         yield (each.consumer, each.about["relation"], each.epoch, lag, each.consumer in held)
-    known = {each.consumer for each in engine.subscriptions.named()}
+    known = {each.consumer for each in engine.outputs.subscriptions.named()}
     for other in opened:
         if other.name not in known:
             yield (other.name, other.relation, other.taken, epoch - other.taken, True)

@@ -23,7 +23,11 @@ def _sources(engine: Engine, snapshot: Snapshot) -> Rows:
             continue
         offset = snapshot.manifest.offsets.get(name)
         start = offset if isinstance(offset, int) else 0
-        waits = None if each.connector else sum(b.rows for b in engine.pending.after(name, start))
+        waits = (
+            None
+            if each.connector
+            else sum(b.rows for b in engine.ledger.pending.after(name, start))
+        )
         yield (
             name,
             "source" if each.is_source else "table",
@@ -46,8 +50,10 @@ def _watermarks(engine: Engine, _snapshot: Snapshot) -> Rows:
 
 
 def _late_rows(engine: Engine, snapshot: Snapshot) -> Rows:
-    kept = engine.manifest.traces.get(LATE_ROWS)
-    for row in read_kept(engine.root, kept, engine.limits.late_rows_kept).to_pylist():
+    kept = engine.ledger.manifest.traces.get(LATE_ROWS)
+    for row in read_kept(
+        engine.env.root, kept, engine.defined.time_settings.late_rows_kept
+    ).to_pylist():
         definition = snapshot.catalog.definitions.get(row["relation"])
         sent_to = definition.emission.late_to if isinstance(definition, ViewDefinition) else None
         yield (

@@ -20,7 +20,7 @@ def _topology(engine: Engine, snapshot: Snapshot) -> Rows:
     dag, programs = snapshot.catalog.dag, snapshot.catalog.programs
     name = {node.id: node.name for node in dag.nodes.values()}
     outlets: dict[str, list[str]] = {}
-    for sink in engine.publisher.sinks():
+    for sink in engine.outputs.sinks.sinks():
         outlets.setdefault(sink.relation, []).append(sink.name)
     waves = wave_of(dag)
     for node in dag.nodes.values():
@@ -37,7 +37,7 @@ def _topology(engine: Engine, snapshot: Snapshot) -> Rows:
             waves[node.id],
             program.strategy.value if program else None,
         )
-    for place, sink in enumerate(engine.publisher.sinks()):
+    for place, sink in enumerate(engine.outputs.sinks.sinks()):
         inner = dag.node_id_by_name(sink.relation)
         wave = waves[inner] + 1 if inner is not None else 0
         kind = DagNodeType.SINK.value
@@ -58,15 +58,23 @@ def _edges(engine: Engine, snapshot: Snapshot) -> Rows:
             edge.target_port,
             epoch_of(target, snapshot),
         )
-    for place, sink in enumerate(engine.publisher.sinks()):
+    for place, sink in enumerate(engine.outputs.sinks.sinks()):
         channel = DagChannelType.SPSC.value
         edge_id = len(dag.edges) + place
-        yield edge_id, sink.relation, sink.name, channel, 0, 0, engine.publisher.cursor(sink.name)
+        yield (
+            edge_id,
+            sink.relation,
+            sink.name,
+            channel,
+            0,
+            0,
+            engine.outputs.sinks.cursor(sink.name),
+        )
 
 
 def _groups(engine: Engine, snapshot: Snapshot) -> Rows:
     progress = ViewProgress.from_json(snapshot.manifest.state)
-    plan = engine.scheduler.plan(engine.limits.clock())
+    plan = engine.scheduler.plan(engine.env.clock())
     for group in groups_of(snapshot.catalog):
         if group.number is None:
             continue

@@ -29,7 +29,7 @@ def _views(engine: Engine, snapshot: Snapshot) -> Rows:
     committed = {now: snapshot.manifest.committed_at}
     for cursor in progress.live():
         with suppress(EpochNotFound):
-            committed[cursor] = engine.timeline.get(cursor).committed_at
+            committed[cursor] = engine.ledger.timeline.get(cursor).committed_at
     for name, program in catalog.programs.items():
         definition = catalog.definitions[name]
         options = definition if isinstance(definition, ViewDefinition) else ViewDefinition(name, "")
@@ -64,10 +64,11 @@ def states_of(engine: Engine) -> dict[str, tuple[str, str | None]]:
     It is paused, suspended or failing by itself; scheduled, if it waits for its turn; held, if it
     waits for another one.
     """
-    held = engine.scheduler.plan(engine.limits.clock()).held
+    held = engine.scheduler.plan(engine.env.clock()).held
     failures = engine.scheduler.progress.failures
     return {
-        name: _state(name, held.get(name), failures.get(name)) for name in engine.catalog.programs
+        name: _state(name, held.get(name), failures.get(name))
+        for name in engine.defined.catalog.programs
     }
 
 
@@ -97,7 +98,7 @@ def _reason(program: Program) -> str:
 
 
 def _refreshes(engine: Engine, _snapshot: Snapshot) -> Rows:
-    for manifest in engine.timeline.kept():
+    for manifest in engine.ledger.timeline.kept():
         report = manifest.state.get("report") or {}
         if not report:
             continue

@@ -1,0 +1,133 @@
+"""Everything durable about epochs: committed ones, logged ones, and rows that wait for theirs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from laminar.checkpoint.in_flight import InFlight
+from laminar.checkpoint.restore import finish, numbers
+from laminar.errors import ReadOnlyDatabase
+from laminar.model.trace import Manifest, Trace
+from laminar.runtime.history.compactor import Compactor
+from laminar.runtime.history.timeline import Timeline
+from laminar.runtime.spark.environment import Environment
+from laminar.store import EpochLog, PendingLog
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a manifest says besides rows and positions."""
+
+    catalog: Sequence[Mapping[str, Any]]
+    state: Mapping[str, Any]
+    watermarks: Mapping[str, int]
+
+
+Describe = Callable[[int, Mapping[str, Any] | None], Contents]
+"""Tells what a commit has to say, of an epoch and its report; the parts of the engine know."""
+
+
+class Ledger:
+    """One writer's books. A commit is one write; what follows from it is told to `on_commit`."""
+
+    def __init__(self, env: Environment) -> None:
+        self._root = env.root
+        self._read_only = env.read_only
+        self.lock = threading.RLock()
+        """Held by whoever changes definitions or runs an epoch."""
+        self.timeline = Timeline(env.root, read_only=env.read_only)
+        self.wal = EpochLog(env.root, read_only=env.read_only)
+        self.pending = PendingLog(env.root, numbers(self.manifest))
+        self.in_flight = InFlight(env.root, self.manifest.epoch)
+        aside = env.workspace()
+        self.compactor = Compactor(aside.session, aside.store)
+        self.pins: list[Callable[[int], frozenset[int]]] = []
+        """Each says which past epochs somebody still needs, as an epoch is committed."""
+        self.describe: Describe
+        self.on_commit: list[Callable[[], object]] = []
+        """Called after each commit, in order, by whoever committed."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the newest epoch holds."""
+        return self.timeline.manifest
+
+    @property
+    def epoch(self) -> int:
+        """The newest committed epoch; 0 before the first."""
+        return self.timeline.manifest.epoch
+
+    def commit(
+        self,
+        epoch: int,
+        traces: Mapping[str, Trace],
+        offsets: Mapping[str, Any],
+        report: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make an epoch, or a new revision of the current one, durable and visible."""
+        if self._read_only:
+            raise ReadOnlyDatabase("a commit", str(self._root))
+        contents = self.describe(epoch, report)
+        self.timeline.pinned = frozenset().union(*(pinned(epoch) for pinned in self.pins))
+        self.timeline.commit(
+            epoch,
+            traces=traces,
+            offsets=offsets,
+            catalog=contents.catalog,
+            state=contents.state,
+            watermarks=contents.watermarks,
+        )
+        for each in self.on_commit:
+            each()
+
+    def recommit(self, traces: Mapping[str, Trace] | None = None) -> None:
+        """Commit a new revision of the current epoch: something but rows has changed.
+
+        Args:
+            traces: the same rows stored in another way; as they are by default.
+        """
+        now = self.manifest
+        self.commit(now.epoch, now.traces if traces is None else traces, now.offsets)
+
+    @contextmanager
+    def pinning(self, epoch: int) -> Iterator[None]:
+        """Keep an epoch's files while the context lasts."""
+
+        def pinned(_now: int) -> frozenset[int]:
+            return frozenset({epoch})
+
+        self.pins.append(pinned)
+        try:
+            yield
+        finally:
+            self.pins.remove(pinned)
+
+    def forget_through(self, through: int, connected: Mapping[str, Any]) -> None:
+        """Let go of logged epochs, and of pushed rows, that no replay will ask for any more.
+
+        Args:
+            through: the last epoch to forget.
+            connected: tables whose rows come from connectors, which keep them themselves.
+        """
+        ends: dict[str, int] = {}
+        for logged in self.wal.forget_through(through):
+            for each in logged.ranges:
+                if each.table not in connected and isinstance(each.end, int):
+                    ends[each.table] = max(each.end, ends.get(each.table, 0))
+        for table, end in ends.items():
+            self.pending.drop_through(table, end)
+
+    def finish_restore(self) -> None:
+        """Do what a restore has left to do, and take note of the rows that wait for epochs."""
+        finish(self.manifest, self.pending, self.wal)
+        self.in_flight = InFlight(self._root, self.manifest.epoch)
+        self.in_flight.keep_only([each.epoch for each in self.wal.open_after(self.epoch)])
+
+    def close(self) -> None:
+        """End the thread that compacts, and close the log."""
+        self.compactor.close()
+        self.wal.close()
