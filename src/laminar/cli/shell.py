@@ -16,6 +16,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.output import Output
 from pygments.lexers.sql import SqlLexer
 
+from laminar.cli.commands import run_all
 from laminar.cli.completion import SqlCompleter
 from laminar.cli.input import is_complete, parse_steps
 from laminar.cli.output import Printer, print_error
@@ -74,7 +75,7 @@ class Shell:
 
     def _answer(self, text: str) -> bool:
         try:
-            return self._runner.run(parse_steps(text))
+            return run_all(self._runner, parse_steps(text))
         except LaminarError as error:
             print_error(error)
         except KeyboardInterrupt:
