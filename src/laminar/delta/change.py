@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from laminar.model.quoting import backquoted
 from laminar.model.trace import WEIGHT
 
 
@@ -64,8 +65,7 @@ def quote(name: str) -> str:
     """Quote a column name where Spark asks for it."""
     if re.fullmatch(r"c\d+|__\w+", name):
         return name
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
+    return backquoted(name)
 
 
 def table(relation: str, version: Version | str) -> str:
