@@ -48,7 +48,7 @@ class AsWritten(Spark):
         """Spark has a type for the time of day by now, with a number of digits."""
 
         def datatype_sql(self, expression: exp.DataType) -> str:
-            """Write a type."""
+            """Write TIME as Spark does, and all other types as sqlglot does."""
             if expression.is_type(exp.DataType.Type.TIME):
                 digits = "".join(each.sql() for each in expression.expressions)
                 return f"TIME({digits})" if digits else "TIME"

@@ -284,7 +284,7 @@ class DagExecutor:
         return landed
 
     def close(self) -> None:
-        """End the worker threads."""
+        """Wait for what runs, then end the worker threads."""
         self._pool.shutdown(wait=True)
 
 

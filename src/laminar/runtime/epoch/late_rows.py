@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LateRows:
-    """One epoch's late rows."""
+    """Finds the rows of one epoch that came too late; `batches` has them by relation."""
 
     def __init__(self, bindings: Bindings, epoch: int) -> None:
         self._bindings = bindings

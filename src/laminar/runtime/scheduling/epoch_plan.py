@@ -42,7 +42,7 @@ class Hold:
     detail: str = ""
 
     def told(self, view: str) -> str:
-        """Say it in words."""
+        """Say it in words, as system tables and EXPLAIN show it for a view."""
         own = f"{self.reason.value}: {self.detail}" if self.detail else self.reason.value
         return own if view == self.because else f"waits for {self.because} ({own})"
 
@@ -72,7 +72,7 @@ class EpochPlan:
     groups: tuple[tuple[str, ...], ...] = ()
 
     def stepping(self) -> frozenset[str]:
-        """Views that move."""
+        """Return the views that move, however far."""
         return frozenset(view for view in self.after if self.after[view] > self.before[view])
 
     def falls_with(self, failed: Iterable[str], readers: Mapping[str, Iterable[str]]) -> set[str]:

@@ -97,7 +97,7 @@ class Reader:
             raise NotSupported(
                 f'"{SYSTEM}" as of an older epoch', "it describes the newest; leave AS OF EPOCH out"
             )
-        epoch, bindings = faces_at(
+        epoch, bindings = bindings_at(
             self._engine, self.session, self.store, as_of_epoch, names, snapshot=snapshot
         )
         suit(self.session, changed=bindings.held_rows(names), held=0)
@@ -142,7 +142,7 @@ class Reader:
                 raise NotSupported(f'"{SYSTEM}" as of an older epoch', "it describes the newest")
             name = snapshot.catalog.resolve(past.relation)
             self._engine.work.pruning.refuse_reading(name)
-            _, bindings = faces_at(
+            _, bindings = bindings_at(
                 self._engine, self.session, self.store, past.epoch, [name], snapshot=snapshot
             )
             bindings.content(name).createOrReplaceTempView(backquoted(past.bound))
@@ -158,7 +158,7 @@ class Reader:
         cases = []
         for place, view in enumerate(snapshot.catalog.programs):
             # Each at its own epoch: a view that is behind has the rows it has.
-            _, own = faces_at(
+            _, own = bindings_at(
                 self._engine, self.session, self.store, None, [view], snapshot=snapshot
             )
             own.content(view).createOrReplaceTempView(f"__rows_{place}")
@@ -171,7 +171,7 @@ class Reader:
         return self.session.sql(f"SELECT {', '.join(listed)} FROM __views")
 
 
-def faces_at(
+def bindings_at(
     engine: Engine,
     session: SparkSession,
     store: SegmentStore,
