@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.sink import AT_LEAST_ONCE
@@ -17,7 +18,7 @@ from laminar.dag import (
 from laminar.delta.program import Shape
 from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, NotSupported
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition, ViewDefinition
-from laminar.runtime.catalog.python_objects import OBJECT, CodeSink, Spread
+from laminar.runtime.catalog.python_objects import OBJECT, Spread
 from laminar.runtime.catalog.view_options import resolve
 from laminar.runtime.engine.open import attach_operator
 from laminar.runtime.epoch.python_operators import placed
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from laminar.runtime.engine.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSink:
+    """A function, or a connector, that Python code hands in as a sink."""
+
+    write: Callable[[int, DataFrame], object]
+    promise: str = AT_LEAST_ONCE
 
 
 def attach(engine: Engine, dag: StreamingDag) -> None:
