@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -149,6 +150,7 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 INSIDE = [(module, path) for module, path in modules() if module != "laminar"]
 NAMES = {module for module, _ in INSIDE}
+MODULES = [module for module, path in INSIDE if path.name != "__init__.py"]
 
 
 def test_every_part_has_a_rank() -> None:
@@ -250,3 +252,136 @@ def test_pages_name_files_that_are_there(page: Path) -> None:
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text(encoding="utf-8")))
     roots = (ROOT, ROOT.parents[1])
     assert not [name for name in named if not any((root / name).exists() for root in roots)]
+
+
+MOST_MODULES = 16
+"""More than that are not one room."""
+
+
+def crowded(names: Iterable[str]) -> list[str]:
+    """Return the rooms of the runtime that have more modules than one can keep in mind."""
+    rooms = Counter(room for name in names if name.count(".") > 2 and (room := room_of(name)))
+    return sorted(room for room, count in rooms.items() if count > MOST_MODULES)
+
+
+def test_no_room_is_crowded() -> None:
+    assert crowded(MODULES) == []
+
+
+def test_a_crowded_room_is_found() -> None:
+    names = [f"laminar.runtime.epoch.m{number}" for number in range(MOST_MODULES)]
+    assert crowded(["laminar.runtime.epoch", *names]) == []
+    assert crowded([*names, "laminar.runtime.epoch.sub.one_more"]) == ["epoch"]
+
+
+MIRRORS = {
+    # Read, planned, rendered and run: one idea in several stages.
+    "aging": {"plan", "delta"},
+    "asof": {"sql", "delta"},
+    "dml": {"sql", "runtime.statements"},
+    "query": {"sql", "runtime.statements"},
+    "sessions": {"plan", "delta"},
+    "table_changes": {"sql", "runtime.history"},
+    "watermarks": {"sql", "runtime.event_time"},
+    # What one shows is what the other knows.
+    "checkpoints": {"cli", "runtime.engine"},
+    "explain": {"cli", "runtime.introspection"},
+    "metrics": {"console", "runtime.introspection"},
+    "sinks": {"runtime.output", "runtime.introspection.system"},
+    "status": {"cli", "runtime.introspection"},
+    "topology": {"dag", "runtime.introspection.system"},
+    # The errors of a part are called like the part, or like the module.
+    "environment": {"errors", "runtime.spark"},
+    "event_time": {"errors", "model"},
+    # The tracker of a DAG is the tracker of views; a typer for tests stands in for Spark's.
+    "watermark": {"dag", "mv"},
+    "typer": {"runtime.spark", "testing"},
+    # Each command and each page has an entry of its own.
+    "app": {"cli", "console"},
+    # One name, two things: not on purpose, and no more of them.
+    "columns": {"bridge", "sql"},
+    "folder": {"connectors", "console"},
+    "graph": {"console", "dag"},
+    "options": {"connectors", "sql"},
+    "registry": {"connectors", "mv"},
+    "runner": {"cli", "runtime.epoch"},
+    "session": {"", "errors", "runtime.spark"},
+}
+"""Name of several modules -> where they are."""
+
+
+def namesakes(names: Iterable[str]) -> dict[str, set[str]]:
+    """Return the names that several modules have, and where these are."""
+    found: dict[str, set[str]] = {}
+    for name in names:
+        place, _, stem = name.removeprefix("laminar.").rpartition(".")
+        found.setdefault(stem, set()).add(place)
+    return {stem: places for stem, places in found.items() if len(places) > 1}
+
+
+def test_a_name_is_one_module() -> None:
+    assert namesakes(MODULES) == MIRRORS
+
+
+def test_a_second_module_of_a_name_is_found() -> None:
+    names = ["laminar.session", "laminar.dag.order", "laminar.runtime.epoch.order"]
+    assert namesakes(names) == {"order": {"dag", "runtime.epoch"}}
+
+
+WITHOUT_SPARK = {"catalog", "scheduling", "event_time", "introspection"}
+"""Rooms that decide, and can be built and tested without a session; not even for types."""
+
+
+def spark_imports(source: str, module: str) -> list[str]:
+    """Return what a module of these rooms imports of Spark."""
+    if room_of(module) not in WITHOUT_SPARK:
+        return []
+    targets = imported(source, module, is_package=False)
+    return [each for each in targets if each.split(".")[0] in ("pyspark", "py4j")]
+
+
+@pytest.mark.parametrize(("module", "path"), INSIDE, ids=[module for module, _ in INSIDE])
+def test_rooms_that_decide_do_not_know_spark(module: str, path: Path) -> None:
+    assert spark_imports(path.read_text(encoding="utf-8"), module) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "found"),
+    [
+        ("catalog.catalog", "from pyspark.errors import PySparkException", ["pyspark.errors"]),
+        ("scheduling.scheduler", "if TYPE_CHECKING:\n    import pyspark", ["pyspark"]),
+        ("event_time.due", "def f():\n    import py4j.protocol", ["py4j.protocol"]),
+        ("introspection.system.table", "from pyspark import sql", ["pyspark"]),
+        ("epoch.runner", "import pyspark", []),
+        ("catalog.catalog", "from laminar.runtime.spark.typer import SparkTyper", []),
+    ],
+)
+def test_a_room_that_knows_spark_is_found(module: str, source: str, found: list[str]) -> None:
+    assert spark_imports(source, f"laminar.runtime.{module}") == found
+
+
+MAP = ROOT.parents[1] / "docs" / "architecture.md"
+
+
+def on_the_map(page: str) -> set[str]:
+    """Return the modules of the runtime that a page names, in tables below headings of rooms."""
+    found: set[str] = set()
+    room: str | None = None
+    for line in page.splitlines():
+        if line.startswith("#"):
+            heading = re.fullmatch(r"### `(\w+)`", line)
+            room = heading[1] if heading else None
+        elif room and (row := re.match(r"\| `([\w.]+)` \| [^\s|]", line)):
+            found.add(f"laminar.runtime.{room}.{row[1]}")
+    return found
+
+
+def test_every_module_of_the_runtime_is_on_the_map() -> None:
+    named = on_the_map(MAP.read_text(encoding="utf-8"))
+    there = {module for module in MODULES if room_of(module)}
+    assert (there - named, named - there) == (set(), set())
+
+
+def test_a_map_is_read_room_by_room() -> None:
+    page = "# A\n| `no` | room |\n### `epoch`\n| `runner` | one |\n| `bare` | |\n## B\n| `x` | y |"
+    assert on_the_map(page) == {"laminar.runtime.epoch.runner"}
