@@ -149,6 +149,7 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 INSIDE = [(module, path) for module, path in modules() if module != "laminar"]
 NAMES = {module for module, _ in INSIDE}
+PAGES = sorted((ROOT.parents[1] / "docs").glob("*.md"))
 
 
 def test_every_part_has_a_rank() -> None:
@@ -243,10 +244,52 @@ def test_an_honest_import_passes(module: str, source: str) -> None:
     assert faults(source, module) == []
 
 
-@pytest.mark.parametrize(
-    "page", sorted((ROOT.parents[1] / "docs").glob("*.md")), ids=lambda page: page.stem
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages_name_files_that_are_there(page: Path) -> None:
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text(encoding="utf-8")))
     roots = (ROOT, ROOT.parents[1])
     assert not [name for name in named if not any((root / name).exists() for root in roots)]
+
+
+SYMBOL = re.compile(r"`((?:\w+/)*\w+\.py)::([\w.]+)`")
+
+
+def unresolved(text: str) -> list[str]:
+    """Return the symbols that a page names and no module has."""
+    return [
+        f"{file}::{symbol}"
+        for file, symbol in SYMBOL.findall(text)
+        if not resolves(ROOT / file, symbol.split("."))
+    ]
+
+
+def resolves(path: Path, names: list[str]) -> bool:
+    """Whether a file defines a function, a class, or something in a class."""
+    if not path.exists():
+        return False
+    scope: Iterable[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
+    for name in names:
+        kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        found = [each for each in scope if isinstance(each, kinds) and each.name == name]
+        if not found:
+            return False
+        scope = found[0].body
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_symbols_named_in_pages_resolve(page: Path) -> None:
+    assert unresolved(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_symbol_that_is_gone_is_found() -> None:
+    text = "`session.py::Database.execute` `session.py::Database.gone` `gone.py::f` `session.py`"
+    assert unresolved(text) == ["session.py::Database.gone", "gone.py::f"]
+
+
+def test_the_life_of_a_change_has_eight_steps_of_a_screen_each() -> None:
+    page = (ROOT.parents[1] / "docs" / "life-of-a-change.md").read_text(encoding="utf-8")
+    steps = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
+    assert [step[:2] for step in steps] == [f"{number}." for number in range(1, 9)]
+    assert all(step.count("\n") <= 40 for step in steps)
+    assert all(SYMBOL.search(step) for step in steps)
