@@ -11,7 +11,7 @@ import time
 from datetime import UTC, datetime
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 import laminar
 from benchmarks.report import Row

@@ -15,7 +15,7 @@ from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from laminar.delta.program import Shape

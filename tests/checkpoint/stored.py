@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.store import EpochLog, ManifestStore, PendingLog, Range, durable_files, parquet

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.checkpoint.config import DagCheckpointConfig
 from laminar.checkpoint.metadata import DagCheckpointMetadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.bridge.actions import AdvanceWatermark, Checkpoint, Eof, ProcessBatch, Ring1Action
 from laminar.bridge.columns import record_batch

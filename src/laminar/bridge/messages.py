@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 _SMALL = 64 << 10
 

@@ -14,7 +14,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.output import Output
-from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
+from pygments.lexers.sql import SqlLexer
 
 from laminar.cli.commands import run_all
 from laminar.cli.completion import SqlCompleter

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from laminar.connectors.arrow_types import INSTANT, WALL_CLOCK
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.connectors.arrow_types import arrow_schema, null_where_forbidden
 from laminar.connectors.file_formats import COMPRESSED, PATTERNS, FileFormat, file_format

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.csv as pv  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.csv as pv
 
 from laminar.connectors.arrow_exact import declared, has_spelling
 

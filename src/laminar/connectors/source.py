@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 from laminar.errors.connectors import SourceError, SourceReadFailed
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _SPARK_FACT = re.compile(r"\[[A-Z][A-Z0-9_.]+\] \S[^\n]*")

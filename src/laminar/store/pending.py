@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, UnsupportedFormat
 from laminar.store import durable_files, parquet

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
+from laminar.model.spark_path import source_uri, target_uri
 from laminar.model.trace import WEIGHT, Segment, Span
 from laminar.store import durable_files, parquet, spans
 from laminar.store.names import folder_name
@@ -29,7 +30,6 @@ COLLECT_LIMIT = 500_000
 ONE_TASK = 200_000
 """Up to so many rows are read by one task: more of them would cost more than they save."""
 
-_GLOB = re.compile(r"([\\\[\]{}*?])")
 _DISK = re.compile(
     r"no space left on device|disk quota exceeded|permission denied|read-only file system"
     r"|mkdirs failed|not a directory",
@@ -121,7 +121,7 @@ class SegmentStore:
         if not names:
             return self._empty(schema)
         try:
-            frame = self._reader(schema).parquet(*(_escaped(self.root / name) for name in names))
+            frame = self._reader(schema).parquet(*(source_uri(self.root / name) for name in names))
         except Exception:
             self._require(names)
             raise
@@ -132,7 +132,7 @@ class SegmentStore:
 
     def folder_frame(self, schema: str, folder: Path) -> DataFrame:
         """Return the rows of all files that a folder shows; which they are is looked up now."""
-        return self._reader(schema).parquet(_escaped(folder))
+        return self._reader(schema).parquet(source_uri(folder))
 
     def struct(self, schema: str) -> StructType:
         """Return DDL text as Spark's own schema, parsed once."""
@@ -274,7 +274,7 @@ def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _W
 
 def _spark_write(df: DataFrame, target: Path) -> None:
     try:
-        df.write.option("compression", "lz4_raw").parquet(_uri(target))
+        df.write.option("compression", "lz4_raw").parquet(target_uri(target))
     except Exception as error:
         # Spark says it in one of several classes, the job's own errors in the same ones.
         if found := _DISK.search(str(error)):
@@ -302,12 +302,3 @@ def _adopt(source: Path, folder: Path, stem: str) -> list[_Written]:
     durable_files.failpoint("segment.after_sync")
     durable_files.remove_tree(source, point="segment")
     return written
-
-
-def _uri(path: Path) -> str:
-    # With a scheme: the session's default file system may be another one.
-    return f"file://{path}"
-
-
-def _escaped(path: Path) -> str:
-    return _GLOB.sub(r"\\\1", _uri(path))

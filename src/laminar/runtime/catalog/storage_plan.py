@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from laminar.delta.program import Aged, Emitted, Late, Maintained, Mapped, Merged, Sessioned, Shape
+from laminar.model.trace import Manifest
 from laminar.plan.closing import is_direct
 from laminar.plan.progress import Known, flows
 
@@ -42,6 +43,11 @@ class StoragePlan:
     def times(self, trace: str) -> tuple[str, ...]:
         """Return the columns of a trace of which its segments know the span."""
         return tuple(self.lineage.get(trace.split("!")[0], ()))
+
+    def stored_in(self, manifest: Manifest) -> StoragePlan:
+        """Return this graph as an epoch has it: what is stored now may have been fused then."""
+        fused = frozenset(manifest.state.get("fused", ()))
+        return replace(self, fused=fused, finished=frozenset(manifest.traces))
 
     def readers(self, name: str) -> tuple[str, ...]:
         """Relations that read this one directly."""

@@ -6,7 +6,6 @@ it is asked; definitions are compiled anew only when they have changed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from laminar.checkpoint.restore import numbers
@@ -48,12 +47,9 @@ def _move(engine: Engine, *, defined_anew: bool) -> None:
 
 def as_stored(engine: Engine, manifest: Manifest) -> Snapshot:
     """Return an epoch with its relations stored as the writer has stored them."""
-    engine.defined.catalog.relations = replace(
-        engine.defined.catalog.relations,
-        fused=frozenset(manifest.state.get("fused", ())),
-        finished=frozenset(manifest.traces),
-    )
-    return Snapshot(manifest, engine.defined.catalog)
+    catalog = engine.defined.catalog
+    catalog.relations = catalog.relations.stored_in(manifest)
+    return Snapshot(manifest, catalog)
 
 
 def _defined(manifest: Manifest) -> Any:

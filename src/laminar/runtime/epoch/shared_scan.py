@@ -15,7 +15,7 @@ from laminar.delta.shared_scans import Pass, common_input, passes
 from laminar.store.collect import collect
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     from laminar.runtime.relations.bindings import Bindings
 

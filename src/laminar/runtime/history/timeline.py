@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from laminar.checkpoint.fingerprint import stored_otherwise
 from laminar.errors import EpochNotFound, ManifestCorrupt, NotSupported, StoreUnwritable
 from laminar.model.trace import Manifest, Trace
 from laminar.store import ManifestStore, discard, sweep
@@ -111,46 +110,11 @@ class Timeline:
     def at(self, epoch: int, names: Iterable[str]) -> Manifest:
         """Return an older epoch, if the named relations were defined then as they are now."""
         manifest = self.get(epoch)
-        then, now = _by_name(manifest), _by_name(self.manifest)
+        differs = stored_otherwise(manifest.catalog, self.manifest.catalog)
         for name in names:
-            if then.get(name) != now.get(name):
+            if name in differs:
                 raise NotSupported(
                     f'reading "{name}" as of epoch {epoch}, when it was not what it is now',
                     "read an epoch after its definition",
                 )
         return manifest
-
-
-_WHAT = ("kind", "columns", "query", "reads", "emission", "view")
-"""The parts of a definition that decide which rows it has."""
-
-_HOW_STORED = (*_WHAT, "refresh_policy")
-"""The parts of a definition that decide what its traces hold."""
-
-
-def fingerprint(manifest: Manifest, names: Iterable[str]) -> str:
-    """Return a text that changes when one of some definitions means other rows."""
-    wanted = set(names)
-    found = {
-        each["name"]: {key: _plain(each.get(key)) for key in _WHAT}
-        for each in manifest.catalog
-        if each["name"] in wanted
-    }
-    text = json.dumps(found, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def _by_name(manifest: Manifest) -> dict[str, Any]:
-    # Compared as JSON values: a definition that was read back has lists for tuples.
-    return {
-        each["name"]: {key: _plain(each.get(key)) for key in _HOW_STORED}
-        for each in manifest.catalog
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value

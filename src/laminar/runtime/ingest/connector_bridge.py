@@ -27,7 +27,7 @@ from laminar.runtime.ingest.range_reader import RangeReader, ReadRange
 from laminar.store import PendingLog, Range
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
 
 class Positions(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.event_time.late_batch import LATE_SCHEMA, LateBatch

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow.parquet as pq
 
 from laminar.bridge.prefix import Prefix, PrefixStage
 from laminar.connectors.source import LiveSource, Source, explain_failure, read_arrow

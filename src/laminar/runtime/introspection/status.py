@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from laminar.checkpoint.storage import CheckpointStorage
 from laminar.connectors import SourceSpec, create_source

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from laminar.runtime.history.differences import Differences
+from laminar.runtime.scheduling.view_progress import ViewProgress
 
 if TYPE_CHECKING:
     from laminar.runtime.history.snapshot import Snapshot
@@ -82,7 +83,7 @@ class DagChangelogPropagator:
     def reach(self, snapshot: Snapshot, relation: str) -> int:
         """Return the newest epoch of which it is settled what changed in a relation."""
         manifest = snapshot.manifest
-        return int(manifest.state.get("held", {}).get(relation, manifest.epoch))
+        return ViewProgress.from_json(manifest.state).cursor(relation, manifest.epoch)
 
     def epochs(self, snapshot: Snapshot, relation: str, after: int) -> list[int]:
         """Return the epochs a consumer has not taken, oldest first.

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from laminar.checkpoint.fingerprint import rows_fingerprint
 from laminar.errors import EpochNotFound, InvalidSetting, ReadOnlyDatabase, SubscriptionEnded
 from laminar.runtime.history.differences import ChangeFrame
-from laminar.runtime.history.timeline import fingerprint
 from laminar.runtime.output.changelog import Need
 from laminar.store.cursors import SUBSCRIPTIONS, Cursor, CursorStore
 
@@ -277,4 +277,5 @@ class Subscription(Generic[_T]):
     def _fingerprint(self, snapshot: Snapshot) -> str:
         if self.relation not in snapshot.catalog.definitions:
             return ""
-        return fingerprint(snapshot.manifest, snapshot.upstream([self.relation]))
+        upstream = snapshot.upstream([self.relation])
+        return rows_fingerprint(snapshot.manifest.catalog, upstream)

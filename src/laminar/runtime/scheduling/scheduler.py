@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from laminar.errors import NoCommonEpoch
 from laminar.model.trace import Manifest
 from laminar.mv import MvState
 from laminar.mv.retry import Failure, RetryPolicy
@@ -75,14 +74,11 @@ class ViewScheduler:
 
     def reach(self, names: Iterable[str]) -> int:
         """Return the newest epoch that all of some relations have; tables have all."""
-        return min((self.cursor(each) for each in names), default=self._manifest().epoch)
+        return self.progress.reach(names, self._manifest().epoch)
 
     def require(self, view: str, inputs: Iterable[str], at: int) -> None:
         """Raise if a view cannot be computed at an epoch because an input began after it."""
-        for name in inputs:
-            if self.progress.filled.get(name, 0) > at:
-                slow = min(inputs, key=self.cursor)
-                raise NoCommonEpoch(name, self.progress.filled[name], slow, at, reader=view)
+        self.progress.require(inputs, at, list(inputs), reader=view)
 
     def stops(self, view: str) -> list[int]:
         """Return the epochs at which a view must be readable, oldest first; the last is its own."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from laminar.errors import NoCommonEpoch
 from laminar.mv.retry import Failure
 
 
@@ -29,6 +30,33 @@ class ViewProgress:
     def cursor(self, view: str, epoch: int) -> int:
         """Return the epoch that a view's rows are of, while the newest is `epoch`."""
         return self.behind.get(view, epoch)
+
+    def reach(self, names: Iterable[str], epoch: int) -> int:
+        """Return the newest epoch that all of some relations have; tables have all up to `epoch`.
+
+        That they have it does not mean that they can be read there together: see `require`.
+        """
+        return min((self.cursor(each, epoch) for each in names), default=epoch)
+
+    def require(
+        self, names: Iterable[str], at: int, among: Sequence[str], *, reader: str = ""
+    ) -> None:
+        """Refuse to read relations together at an epoch if one of them begins after it.
+
+        Args:
+            names: all that would be read.
+            at: the epoch, which is behind because of one of `among`.
+            among: the relations that were asked for; the message names the slowest.
+            reader: the view that would read them.
+
+        Raises:
+            NoCommonEpoch: one begins later.
+        """
+        for name in names:
+            begins = self.filled.get(name, 0)
+            if begins > at:
+                slowest = min(among, key=lambda each: self.cursor(each, begins))
+                raise NoCommonEpoch(name, begins, slowest, at, reader=reader)
 
     def live(self) -> frozenset[int]:
         """Return the epochs before the newest that some view stands at."""

@@ -108,7 +108,7 @@ def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
     problem = java_problem()
     if problem is not None:
         raise JavaUnavailable(problem)
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.delta.change import Version, bag, columns, consolidate, quote
 from laminar.errors import NotSupported, RowNotFound, SqlSyntaxError
+from laminar.model.spark_path import source_uri
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.arrival_numbers import pending_number
@@ -143,7 +144,7 @@ class CurrentRows:
         if batches:
             self._engine.ledger.pending.verify(batches)  # Spark would not notice a changed footer
             schema = self._store.struct(definition.shape.numbered)
-            paths = [f"file://{batch.path}" for batch in batches]
+            paths = [source_uri(batch.path) for batch in batches]
             waiting = self._session.read.schema(schema).parquet(*paths)
             names = [quote(each) for each in definition.shape.columns]
             waiting = waiting.selectExpr(*names, f"{pending_number()} AS {ARRIVAL}", WEIGHT)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from laminar.errors.data import DataError, RowDoesNotMatch
 from laminar.errors.sql import UnknownColumn
