@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import laminar
+from laminar.model.trace_name import TraceKind
 
 ROOT = Path(laminar.__file__).parent
 
@@ -159,3 +160,98 @@ def test_pages_name_files_that_are_there(page: Path) -> None:
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text(encoding="utf-8")))
     roots = (ROOT, ROOT.parents[1])
     assert not [name for name in named if not any((root / name).exists() for root in roots)]
+
+
+# Names of traces are put together and taken apart in one place.
+
+TRACE_NAMES = "laminar.model.trace_name"
+
+CUTS = {
+    "split", "rsplit", "partition", "rpartition", "startswith", "endswith", "removeprefix",
+    "removesuffix", "find", "rfind", "index", "rindex", "replace",
+}  # fmt: skip
+"""Functions, of strings and of `re`, that look for a sign in a text."""
+
+
+def handmade_names(source: str, module: str) -> list[str]:
+    """Return where a module builds or splits the name of a trace by hand.
+
+    The signs of such names never stand behind a value that is formatted or added, nor in what a
+    text is searched or cut by, nor alone.
+    """
+    if module == TRACE_NAMES:
+        return []
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if any(_is_sign(text) for text in _joins(node)):
+            found.append(f"{module}:{getattr(node, 'lineno', 0)} makes or splits names of traces")
+    return found
+
+
+def _joins(node: ast.AST) -> Iterator[str]:
+    """Yield the texts that an expression puts behind a value, or cuts or searches one by."""
+    match node:
+        case ast.JoinedStr(values=values):
+            yield from _texts(*values[1:])
+        case ast.BinOp(op=ast.Add() | ast.Mod(), left=left, right=right):
+            yield from _texts(left, right)
+        case ast.Compare(left=left, comparators=others):
+            yield from _texts(left, *others)
+        case ast.Call(func=ast.Attribute(attr=name), args=args) if name in CUTS:
+            yield from _texts(*args)
+
+
+def _texts(*nodes: ast.expr) -> Iterator[str]:
+    for node in nodes:
+        for each in node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]:
+            if isinstance(each, ast.JoinedStr):
+                yield from _texts(*each.values)
+            elif isinstance(each, ast.Constant) and isinstance(each.value, str):
+                yield each.value
+
+
+def _is_sign(text: str) -> bool:
+    kinds = "|".join(TraceKind)
+    return re.fullmatch(rf"[\[(]?[#!]+[\])]?|#\d+.*|.*!({kinds}).*", text, re.DOTALL) is not None
+
+
+@pytest.mark.parametrize(("module", "path"), INSIDE, ids=[module for module, _ in INSIDE])
+def test_names_of_traces_are_made_in_one_place(module: str, path: Path) -> None:
+    assert handmade_names(path.read_text(encoding="utf-8"), module) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'view = trace.split("#")[0]',
+        'view, _, kind = trace.partition("!")',
+        'view = re.split("[#!]", trace)[0]',
+        'own = trace.startswith(f"{view}#")',
+        'own = trace.startswith((f"{view}#", f"{view}!"))',
+        'own = "#" in trace',
+        'own = trace.endswith("!partial")',
+        'owner = trace.removesuffix("!pending")',
+        'name = f"{view}#{number}"',
+        'name = f"{view}#1"',
+        'name = f"{view}!partial"',
+        'name = view + "!partial"',
+        'name = view + "#" + str(1)',
+        'name = "%s!late" % view',
+    ],
+)
+def test_a_name_that_is_handmade_is_caught(source: str) -> None:
+    assert handmade_names(source, "laminar.runtime.history.compactor") != []
+    assert handmade_names(source, TRACE_NAMES) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'title = f"# {name}"',
+        'hint = f"{name}: choose one without # and !"',
+        'told = found != "!="',
+        'parts = text.split("->")',
+    ],
+)
+def test_other_uses_of_the_signs_pass(source: str) -> None:
+    assert handmade_names(source, "laminar.runtime.history.compactor") == []

@@ -16,7 +16,7 @@ from typing import Any
 
 from laminar.checkpoint import aside
 from laminar.checkpoint.config import RecoveryConfig
-from laminar.checkpoint.fingerprint import changed, own_traces, without
+from laminar.checkpoint.fingerprint import changed, without
 from laminar.checkpoint.in_flight import checksums, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery_report import DagRecoveryMetrics, Damage
@@ -25,6 +25,7 @@ from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
 from laminar.errors.dag import RecoveryFailed
 from laminar.errors.store import CheckpointCorrupt
 from laminar.model.trace import Manifest
+from laminar.model.trace_name import own_traces
 from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files
 from laminar.store.links import bring
 

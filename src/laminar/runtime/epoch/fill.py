@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from laminar.delta.change import Version, consolidate, quote
 from laminar.delta.program import Program
 from laminar.model.trace import WEIGHT, Segment, Trace
-from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace
+from laminar.model.trace_name import partial_trace
+from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.epoch.maintainer import FullRunner, Maintainer
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.relations.bindings import Bindings

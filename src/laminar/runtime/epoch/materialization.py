@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from laminar.delta.program import Program
 from laminar.model.trace import Trace
+from laminar.model.trace_name import view_of
 from laminar.runtime.epoch.executor import named_error
 from laminar.runtime.epoch.fill import Filler
 from laminar.runtime.spark.session import suit
@@ -140,6 +141,6 @@ class Storing:
     ) -> Mapping[str, Trace]:
         engine = self._engine
         for name in names:
-            stops = engine.scheduler.stops(name.split("#")[0])
+            stops = engine.scheduler.stops(view_of(name))
             traces = self._filler.store_rows(name, engine.catalog.relations, traces, stops)
         return traces

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from laminar.dag import CheckpointBarrier
 from laminar.errors import OperatorError
 from laminar.model.trace import Segment, Trace
-from laminar.runtime.catalog.storage_plan import partial_trace, pending_trace
+from laminar.model.trace_name import partial_trace, pending_trace, view_of
 from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.maintainer import Maintainer
 from laminar.runtime.epoch.node_task import EpochTask
@@ -175,7 +175,7 @@ class MvPipelineExecutor:
         outcome.reports = {k: v for k, v in outcome.reports.items() if k not in fallen}
         outcome.late = [batch for batch in outcome.late if batch.relation not in fallen]
         outcome.in_time = [
-            part.only(lambda trace: _view(trace) not in fallen) for part in outcome.in_time
+            part.only(lambda trace: view_of(trace) not in fallen) for part in outcome.in_time
         ]
 
     def _restore(self, views: Iterable[str]) -> None:
@@ -263,10 +263,6 @@ class EpochAttempt:
 def _culprit(node: str, error: BaseException) -> str:
     """Return the view to blame: a fused one runs inside its readers."""
     return error.node if isinstance(error, OperatorError) else node
-
-
-def _view(trace: str) -> str:
-    return trace.split("!")[0].split("#")[0]
 
 
 def _files(segments: Iterable[Segment]) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from laminar.dag.watermark import WatermarkAlignmentGroup
 from laminar.delta.program import Aged, Emitted, Periodic, Program
 from laminar.model.trace import Manifest, Trace
+from laminar.model.trace_name import view_of
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions, parse
@@ -97,10 +98,9 @@ class EventTime:
         """Forget a relation that was dropped."""
         self.watermarks.forget(name)
         given = asdict(self.clocks)
-        own = (name, f"{name}#")
         self.clocks = Clocks(
             **{
-                part: {key: each for key, each in values.items() if not _belongs(key, own)}
+                part: {key: each for key, each in values.items() if view_of(key) != name}
                 for part, values in given.items()
             }
         )
@@ -232,7 +232,3 @@ def alignment(options: Mapping[str, InletOptions]) -> list[WatermarkAlignmentGro
         WatermarkAlignmentGroup(group, tuple(names), min(options[n].max_drift_us for n in names))
         for group, names in members.items()
     ]
-
-
-def _belongs(key: str, own: tuple[str, str]) -> bool:
-    return key == own[0] or key.startswith(own[1])

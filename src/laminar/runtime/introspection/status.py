@@ -18,6 +18,7 @@ from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import close
 from laminar.errors import DatabaseNotFound, LaminarError, SegmentMissing
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
+from laminar.model.trace_name import own_traces
 from laminar.runtime.catalog.definitions import (
     Definition,
     LateDefinition,
@@ -25,7 +26,6 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     from_json,
 )
-from laminar.runtime.catalog.storage_plan import partial_trace
 from laminar.runtime.scheduling.epoch_plan import Skip
 from laminar.runtime.scheduling.view_progress import ViewProgress
 from laminar.store import ManifestStore, PendingLog
@@ -173,11 +173,7 @@ class StatusReader:
     ) -> RelationStatus:
         name = definition.name
         # A view's hidden parts and its accumulators count as its own.
-        own = {
-            key: trace
-            for key, trace in manifest.traces.items()
-            if key in (name, partial_trace(name)) or key.startswith(f"{name}#")
-        }
+        own = {key: manifest.traces[key] for key in own_traces(name, manifest.traces)}
         waiting, behind = 0, None
         if isinstance(definition, TableDefinition):
             if definition.connector is None:
