@@ -255,3 +255,149 @@ def test_a_name_that_is_handmade_is_caught(source: str) -> None:
 )
 def test_other_uses_of_the_signs_pass(source: str) -> None:
     assert handmade_names(source, "laminar.runtime.history.compactor") == []
+
+
+# What a manifest remembers is reached by the fields of EngineState, never by keys.
+
+STATE = "laminar.model.state"
+
+OF_MAPPINGS = {"get", "items", "keys", "values", "pop", "setdefault", "update", "copy"}
+
+
+def poked_states(source: str, module: str) -> list[str]:
+    """Return where a module treats the state of a manifest as a mapping.
+
+    That is: whatever is called `state`, or given such a name, is asked for a key, unpacked or
+    gone through; or the JSON of a manifest is asked for its state. And only a manifest turns
+    one into JSON and back.
+    """
+    if module == STATE:
+        return []
+    tree = ast.parse(source)
+    found: set[ast.AST] = set()
+    for nodes in _scopes(tree):
+        known = _other_names(nodes)
+        found |= {node for node in nodes if _pokes(node, known)}
+    if module != "laminar.model.trace":
+        found |= {node for node in ast.walk(tree) if _translates(node)}
+    return [f"{module}:{getattr(node, 'lineno', '')} pokes at a state" for node in found]
+
+
+def _scopes(tree: ast.AST) -> Iterator[list[ast.AST]]:
+    """Yield what is in each function, and what is in none."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    inside = {each for function in functions for each in ast.walk(function)}
+    yield [node for node in ast.walk(tree) if node not in inside]
+    yield from (list(ast.walk(function)) for function in functions)
+
+
+def _other_names(nodes: list[ast.AST]) -> set[str]:
+    """Return the variables that a state is assigned to."""
+    found: set[str] = set()
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute(attr="state")):
+                found.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Attribute(attr="state")):
+                found.add(name)
+            case ast.NamedExpr(target=ast.Name(id=name), value=ast.Attribute(attr="state")):
+                found.add(name)
+            case ast.arg(arg=name, annotation=ast.Name(id="EngineState")):
+                found.add(name)
+    return found
+
+
+def _is_state(node: ast.AST | None, known: set[str]) -> bool:
+    match node:
+        case ast.Attribute(attr="state"):
+            return True
+        case ast.Name(id=name):
+            return name in known
+        case ast.BoolOp(values=[first, *_]):
+            return _is_state(first, known)
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value="state"), *_]):
+            return True
+    return False
+
+
+def _pokes(node: ast.AST, known: set[str]) -> bool:
+    match node:
+        case ast.Subscript(value=value):
+            return _is_state(value, known)
+        case ast.Attribute(value=value, attr=name):
+            return name in OF_MAPPINGS and _is_state(value, known)
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value="state"), *_]):
+            return True
+        case ast.Call(func=ast.Name(id="dict" | "list" | "iter" | "len"), args=[value, *_]):
+            return _is_state(value, known)
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            return any(key is None and _is_state(value, known) for key, value in pairs)
+        case ast.Compare(ops=[*_, ast.In() | ast.NotIn()], comparators=[*_, value]):
+            return _is_state(value, known)
+        case ast.For(iter=value) | ast.comprehension(iter=value) | ast.keyword(None, value):
+            return _is_state(value, known)
+    return False
+
+
+def _translates(node: ast.AST) -> bool:
+    match node:
+        case ast.Subscript(slice=ast.Constant(value="state")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value="state"), *_]):
+            return True
+        case ast.Attribute(value=ast.Name(id="EngineState"), attr="from_json"):
+            return True
+        case ast.Attribute(value=value, attr="to_json"):
+            return _is_state(value, set())
+    return False
+
+
+@pytest.mark.parametrize(("module", "path"), INSIDE, ids=[module for module, _ in INSIDE])
+def test_what_a_manifest_remembers_has_names(module: str, path: Path) -> None:
+    assert poked_states(path.read_text(encoding="utf-8"), module) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'paused = manifest.state["paused"]',
+        'paused = engine.manifest.state.get("paused", ())',
+        'report = (manifest.state or {}).get("report")',
+        'state = manifest.state\npaused = state.get("paused")',
+        'said = manifest.state\npaused = said["paused"]',
+        'if (state := manifest.state) and "held" in state: pass',
+        "def f(given: EngineState) -> object:\n    return given['held']",
+        'held = "held" in manifest.state',
+        "everything = {**manifest.state, 'report': None}",
+        "everything = dict(manifest.state)",
+        "everything = dict(**manifest.state)",
+        "for key in manifest.state: pass",
+        "keys = [key for key in manifest.state]",
+        'held = getattr(manifest, "state")["held"]',
+        'held = manifest.to_json()["state"]["held"]',
+        'held = json.loads(text).get("state")',
+        "held = manifest.state.to_json()",
+        'state = EngineState.from_json({"held": {}})',
+    ],
+)
+def test_a_state_that_is_poked_at_is_caught(source: str) -> None:
+    assert poked_states(source, "laminar.runtime.history.timeline") != []
+    assert poked_states(source, STATE) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "paused = manifest.state.paused",
+        'report = manifest.state.report.get("views", ())',
+        'name in manifest.state.behind and manifest.state.outlines["v"]',
+        "state = replace(manifest.state, sinks=())",
+        'bindings.state("v").changed',
+        "view.state is MvState.PAUSED",
+        'answer = {"state": each.state}',
+        'state = shapes["v"]\nstate["columns"]',
+    ],
+)
+def test_a_state_that_is_asked_by_name_passes(source: str) -> None:
+    assert poked_states(source, "laminar.runtime.history.timeline") == []

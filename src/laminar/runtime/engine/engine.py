@@ -12,6 +12,7 @@ from laminar.checkpoint.in_flight import InFlight
 from laminar.checkpoint.restore import finish, numbers
 from laminar.connectors.source import Source, close
 from laminar.errors import OperatorError, OperatorNotFound, ReadOnlyDatabase
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition, to_json
@@ -86,7 +87,7 @@ class Engine:
         self.pins: list[Callable[[int], frozenset[int]]] = [self.changelog.pinned]
         """Each says which past epochs somebody still needs, as an epoch is committed."""
         # What the last epoch left: settings, where views stand, rows that wait.
-        self.settings = Settings(self.manifest.state.get("settings"))
+        self.settings = Settings(self.manifest.state.settings)
         self.scheduler = ViewScheduler(self)
         self.wal = EpochLog(root, read_only=read_only)
         self.pending = PendingLog(root, numbers(self.manifest))
@@ -264,22 +265,21 @@ class Engine:
             raise ReadOnlyDatabase("a commit", str(self.root))
         watermarks = self.time.watermarks.settle(epoch, self.scheduler.since)
         self.timeline.pinned = frozenset().union(*(pinned(epoch) for pinned in self.pins))
+        state = EngineState(
+            fused=self.catalog.relations.fused,
+            outlines=self.catalog.outline(),
+            operators=operator_states(self.operators),
+            settings=self.settings.given,
+            sinks=tuple(self.publisher.to_json()),
+            # A new revision of an epoch is still the epoch that was run.
+            report=report or self.manifest.state.report,
+        )
         self.timeline.commit(
             epoch,
             traces=traces,
             offsets=offsets,
             catalog=to_json(self.catalog.in_order()),
-            state={
-                "fused": sorted(self.catalog.relations.fused),
-                "views": self.catalog.outline(),
-                "operators": operator_states(self.operators),
-                "settings": self.settings.given,
-                "sinks": self.publisher.to_json(),
-                # A new revision of an epoch is still the epoch that was run.
-                "report": report or self.manifest.state.get("report"),
-                **self.time.saved(),
-                **self.scheduler.saved(),
-            },
+            state=self.scheduler.saved(self.time.saved(state)),
             watermarks=watermarks,
         )
         self.show(Snapshot(self.manifest, self.catalog))

@@ -37,7 +37,7 @@ def follow(engine: Engine) -> None:
 
 def _move(engine: Engine, *, defined_anew: bool) -> None:
     """Take over what another process has committed, and compile what it has defined."""
-    engine.settings = Settings(engine.manifest.state.get("settings"))
+    engine.settings = Settings(engine.manifest.state.settings)
     engine.scheduler = ViewScheduler(engine)
     engine.pending = PendingLog(engine.root, numbers(engine.manifest))
     if defined_anew:
@@ -52,7 +52,7 @@ def as_stored(engine: Engine, manifest: Manifest) -> Snapshot:
     """Return an epoch with its relations stored as the writer has stored them."""
     engine.catalog.relations = replace(
         engine.catalog.relations,
-        fused=frozenset(manifest.state.get("fused", ())),
+        fused=manifest.state.fused,
         finished=frozenset(manifest.traces),
     )
     return Snapshot(manifest, engine.catalog)
@@ -60,4 +60,4 @@ def as_stored(engine: Engine, manifest: Manifest) -> Snapshot:
 
 def _defined(manifest: Manifest) -> Any:
     state = manifest.state
-    return manifest.catalog, state.get("paused"), state.get("sinks"), state.get("settings")
+    return manifest.catalog, state.paused, state.sinks, state.settings

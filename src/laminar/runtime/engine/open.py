@@ -44,9 +44,9 @@ def define(engine: Engine) -> None:
             engine.catalog.add_view(definition, program)
         else:
             engine.catalog.add_view(definition, engine.catalog.compile(definition, is_stored=True))
-    for name in engine.manifest.state.get("paused", ()):
+    for name in engine.manifest.state.paused:
         engine.catalog.registry.set_state(name, MvState.PAUSED)
-    engine.publisher.load(engine.manifest.state.get("sinks", ()))
+    engine.publisher.load(engine.manifest.state.sinks)
     engine.time.restore(engine.manifest)
     engine.storing.plan()
     if not engine.read_only:
@@ -71,5 +71,5 @@ def attach_operator(engine: Engine, name: str, operator: Any, spread: Spread = (
         engine.catalog.programs[definition.name] = Program(
             definition.name, (applied(definition, operator, spread),)
         )
-        restore({definition.name: operator}, engine.manifest.state.get("operators", {}))
+        restore({definition.name: operator}, engine.manifest.state.operators)
         engine.storing.plan()

@@ -48,7 +48,7 @@ class Storing:
         engine = self._engine
         held = engine.manifest.traces if traces is None else traces
         stored = frozenset(name for name, trace in held.items() if trace.segments)
-        fused = frozenset(engine.manifest.state.get("fused", ()))
+        fused = engine.manifest.state.fused
         return catalog.plan(
             stored=stored,
             keep_fused=fused if stored else frozenset(),

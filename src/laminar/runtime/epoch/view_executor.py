@@ -182,7 +182,7 @@ class MvPipelineExecutor:
         """Give Python operators the state that was committed last."""
         operators = self._engine.operators
         given = {name: operators[name] for name in views if name in operators}
-        restore(given, self._engine.manifest.state.get("operators", {}))
+        restore(given, self._engine.manifest.state.operators)
 
     def _own(self, views: Iterable[str]) -> list[str]:
         """Return the traces that views are kept in."""

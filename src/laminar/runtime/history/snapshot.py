@@ -39,7 +39,7 @@ class Snapshot:
         Raises:
             NoCommonEpoch: a view began after the epoch that another one is at.
         """
-        progress = ViewProgress.from_json(manifest.state)
+        progress = ViewProgress.from_state(manifest.state)
         at = {name: progress.cursor(name, manifest.epoch) for name in names}
         oldest = min(at.values(), default=manifest.epoch)
         if oldest < manifest.epoch:
@@ -56,6 +56,6 @@ class Snapshot:
         # What is stored now may have been fused or unfinished then.
         return replace(
             self.catalog.relations,
-            fused=frozenset(manifest.state.get("fused", ())),
+            fused=manifest.state.fused,
             finished=frozenset(manifest.traces),
         )

@@ -142,7 +142,7 @@ class StatusReader:
             oldest,
             sum(trace.bytes for trace in manifest.traces.values()),
             dict(manifest.watermarks),
-            dict((manifest.state.get("clocks") or {}).get("late", {})),
+            dict(manifest.state.clocks.late),
             tuple(self._complete()),
             tuple(self._relations(manifest)),
         )
@@ -182,14 +182,14 @@ class StatusReader:
                 behind = waiting > 0
             else:
                 behind = self._behind(definition, manifest.offsets.get(name))
-        is_fused = name in manifest.state.get("fused", ())
+        is_fused = name in manifest.state.fused
         state, reason = state_of(name, manifest)
         return RelationStatus(
             name,
             kind_of(definition),
             state,
             reason,
-            ViewProgress.from_json(manifest.state).cursor(name, manifest.epoch),
+            ViewProgress.from_state(manifest.state).cursor(name, manifest.epoch),
             None if is_fused else self._rows(name, own),
             sum(trace.rows for trace in own.values()),
             sum(trace.bytes for trace in own.values()),
@@ -241,8 +241,8 @@ def state_of(name: str, manifest: Manifest) -> tuple[str, str | None]:
 
     Why a view is behind is known as of the newest epoch that went without it.
     """
-    progress = ViewProgress.from_json(manifest.state)
-    if name in manifest.state.get("paused", ()):
+    progress = ViewProgress.from_state(manifest.state)
+    if name in manifest.state.paused:
         return "paused", None
     failure = progress.failures.get(name)
     if failure is not None:
@@ -251,7 +251,7 @@ def state_of(name: str, manifest: Manifest) -> tuple[str, str | None]:
         return "gated", "no view may see its rows yet"
     if name not in progress.behind:
         return "running", None
-    report = manifest.state.get("report") or {}
+    report = manifest.state.report
     said = {each["name"]: each["reason"] for each in report.get("held", ())}.get(name)
     return "scheduled" if said is not None and said.startswith(Skip.NOT_DUE) else "held", said
 

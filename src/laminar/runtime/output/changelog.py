@@ -72,7 +72,7 @@ class DagChangelogPropagator:
     def reach(self, snapshot: Snapshot, relation: str) -> int:
         """Return the newest epoch of which it is settled what changed in a relation."""
         manifest = snapshot.manifest
-        return int(manifest.state.get("held", {}).get(relation, manifest.epoch))
+        return manifest.state.behind.get(relation, manifest.epoch)
 
     def epochs(self, snapshot: Snapshot, relation: str, after: int) -> list[int]:
         """Return the epochs a consumer has not taken, oldest first.

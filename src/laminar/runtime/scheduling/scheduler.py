@@ -9,9 +9,10 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from laminar.errors import NoCommonEpoch
+from laminar.model.state import EngineState
 from laminar.mv import MvState
 from laminar.mv.retry import Failure, RetryPolicy
 from laminar.mv.schedule import Schedule
@@ -41,7 +42,7 @@ class ViewScheduler:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.progress = ViewProgress.from_json(engine.manifest.state)
+        self.progress = ViewProgress.from_state(engine.manifest.state)
         self.counters: dict[str, Counters] = {}
         self._locked: set[str] = set()
         self._known: tuple[StreamingDag, list[ViewGroup]] | None = None
@@ -243,11 +244,11 @@ class ViewScheduler:
         failures = {**self.progress.failures, **failed}
         return self.with_progress(replace(self.progress, failures=failures))
 
-    def saved(self) -> dict[str, Any]:
+    def saved(self, state: EngineState) -> EngineState:
         """Return what a manifest has to carry; relations that are gone are forgotten."""
         catalog = self._engine.catalog
         self.progress = self.progress.only(catalog.programs, self._engine.tables())
-        return {"paused": sorted(self.paused), **self.progress.to_json()}
+        return replace(self.progress.saved(state), paused=self.paused)
 
     def can_move(self, view: str) -> bool:
         """Whether a view would move if it were asked to."""
