@@ -11,6 +11,7 @@ from typing import Any
 from laminar.checkpoint.in_flight import InFlight
 from laminar.checkpoint.restore import finish, numbers
 from laminar.errors import ReadOnlyDatabase
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.timeline import Timeline
@@ -23,7 +24,7 @@ class Contents:
     """What a manifest says besides rows and positions."""
 
     catalog: Sequence[Mapping[str, Any]]
-    state: Mapping[str, Any]
+    state: EngineState
     watermarks: Mapping[str, int]
 
 
