@@ -84,7 +84,7 @@ def connect(
 
 
 class Database:
-    """Tables, views and their epochs."""
+    """Tables, views and their epochs in one folder: one process writes, others may read."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Database:
         return result
 
     def run_statement(self, statement: Statement) -> Any:
-        """Run one parsed statement."""
+        """Run one parsed statement; a database that is read only refuses those that write."""
         self._require_well()
         if not isinstance(statement, Query | Show | Describe | Explain):
             self._require_writable(" ".join(statement.text.split()[:2]))
@@ -279,7 +279,7 @@ class Database:
         self.engine.advance_watermark(name, END_OF_TIME)
 
     def on_epoch(self, callback: Callable[[EpochReport], object]) -> None:
-        """Call a function after every committed epoch."""
+        """Call a function after every committed epoch, on the thread that ran it."""
         self._driver.listeners.append(callback)
 
     # Changes

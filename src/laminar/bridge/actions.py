@@ -12,13 +12,13 @@ from laminar.bridge.messages import RowBatch
 
 @dataclass(frozen=True, slots=True)
 class ProcessBatch:
-    """Rows to process together."""
+    """Rows that closed as one batch, in the pieces in which they were sent."""
 
     parts: tuple[RowBatch, ...]
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """The rows of all parts."""
         return sum(part.num_rows for part in self.parts)
 
     @property
@@ -29,12 +29,12 @@ class ProcessBatch:
 
     @property
     def start(self) -> Any:
-        """Where the range of the batch begins."""
+        """Its rows come after this offset; None if they have none."""
         return self.parts[0].start
 
     @property
     def end(self) -> Any:
-        """Where it ends; None if the rows have no offsets."""
+        """The offset of its last row; None if they have none."""
         return self.parts[-1].end
 
     @property
@@ -65,7 +65,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Eof:
-    """Nothing follows."""
+    """The bridge is closed: nothing follows."""
 
 
 Ring1Action: TypeAlias = ProcessBatch | AdvanceWatermark | Checkpoint | Eof

@@ -18,12 +18,12 @@ class Rows(Protocol):
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """What counts against the bound of a bridge."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """How much memory they take."""
+        """What they take in memory; 0 if they are on disk."""
         ...
 
 
@@ -57,7 +57,6 @@ class RowBatch(NamedTuple):
 
     rows: Rows
     num_rows: int
-    """How many there are."""
     size: int
     """How much memory they take; worked out once, so that what comes in also goes out."""
     event_time: int | None = None
@@ -67,7 +66,7 @@ class RowBatch(NamedTuple):
     after: Any = None
     sent_at: float = 0.0
     note: Any = None
-    """A JSON value for the consumer."""
+    """A JSON value for the consumer; it goes to disk with rows that are spilled."""
     place: Any = None
     """The file it was read back from, if it was spilled."""
 
@@ -85,7 +84,7 @@ class Barrier(NamedTuple):
 
 
 class End(NamedTuple):
-    """Nothing follows."""
+    """The source is done: nothing follows."""
 
 
 BridgeMessage: TypeAlias = RowEvent | RowBatch | Watermark | Barrier | End

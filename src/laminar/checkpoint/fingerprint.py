@@ -45,7 +45,7 @@ def stored_otherwise(before: Definitions, after: Definitions) -> frozenset[str]:
 
 
 def fingerprints(catalog: Definitions) -> dict[str, str]:
-    """Return name -> fingerprint."""
+    """Return name -> a text that changes with its definition, or with one that it reads."""
     found: dict[str, str] = {}
     for each in catalog:
         own = _parts(each, _KEPT)
@@ -57,7 +57,7 @@ def fingerprints(catalog: Definitions) -> dict[str, str]:
 
 
 def reads_of(definition: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a definition reads."""
+    """Return what a definition reads, as it spells it; late rows read their view."""
     if definition.get("query"):
         return relations_of(definition["query"])
     if definition.get("view"):

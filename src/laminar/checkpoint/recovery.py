@@ -44,7 +44,7 @@ class Recovered:
 
 @dataclass(slots=True)
 class _Choice:
-    """A state that can be used."""
+    """A state to open with, and what has to be mended in it first."""
 
     manifest: Manifest
     checkpoint: DagCheckpointMetadata | None = None

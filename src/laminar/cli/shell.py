@@ -90,7 +90,7 @@ class DatabaseNames:
         self._db = db
 
     def relations(self) -> Mapping[str, Sequence[str]]:
-        """Return relation -> columns."""
+        """Return relation -> columns, those of the system too."""
         catalog = self._db.engine.defined.catalog
         own = {name: catalog.shape(name).columns for name in catalog.definitions}
         system = {f"{SYSTEM}.{name}": table.shape.columns for name, table in TABLES.items()}
@@ -116,7 +116,7 @@ def open_history(folder: Callable[[str], str] = typer.get_app_dir) -> History:
 
 
 def run_shell(db: Database, **terminal: Any) -> None:
-    """Run the shell on a database."""
+    """Talk until the user leaves; the database stays open."""
     printer = Printer(chatty=True)
     printer.note(BANNER)
     Shell(Runner(db, printer), open_history(), **terminal).run()

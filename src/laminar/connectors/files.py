@@ -101,7 +101,7 @@ class FilesSource:
 
 
 def files_source(spec: SourceSpec) -> FilesSource:
-    """Build a source from its options."""
+    """Build the source; what is not said follows from the path."""
     options = Options.of(NAME, spec.options)
     path = options.path("path")
     pattern = _pattern(options, path)

@@ -67,7 +67,7 @@ class LiveSource(Source, Protocol):
 
     @property
     def live(self) -> bool:
-        """Whether that is so."""
+        """False if its rows may be of any time after all, as its options say."""
         ...
 
 

@@ -14,7 +14,7 @@ from laminar.store import ManifestStore
 
 @dataclass(frozen=True, slots=True)
 class ViewSummary:
-    """One view's part of an epoch."""
+    """What an epoch did to one view."""
 
     name: str
     rows: int
@@ -25,7 +25,7 @@ class ViewSummary:
 
 @dataclass(frozen=True, slots=True)
 class EpochSummary:
-    """A committed epoch."""
+    """A committed epoch, as its manifest tells it."""
 
     epoch: int
     committed_at: str
@@ -38,7 +38,7 @@ class EpochSummary:
     """View or table -> rows that were late since the kept epoch before; None if none is kept."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values, as the page asks for them."""
         return asdict(self)
 
 

@@ -133,7 +133,7 @@ def compute_consistency_groups(
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A diamond as sets."""
+    """A diamond as sets of nodes; a set is a number with a bit for each."""
 
     convergence: int
     shared: int

@@ -20,7 +20,7 @@ class Graph(Protocol):
 
     @property
     def edges(self) -> Mapping[EdgeId, DagEdge]:
-        """All edges."""
+        """All edges; ids are dense and count from 0."""
         ...
 
     @property

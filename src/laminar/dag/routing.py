@@ -34,7 +34,7 @@ class RoutingTable:
 
     @classmethod
     def build(cls, dag: Graph) -> RoutingTable:
-        """Lay out the table of a DAG."""
+        """Lay out MAX_PORTS entries for every node; raise InvalidPort beyond that."""
         entries = [_NOWHERE] * (len(dag.nodes) * MAX_PORTS)
         names = tuple(node.name for node in dag.nodes.values())
         for edge in dag.edges.values():

@@ -106,7 +106,7 @@ def compile_full(
     *,
     every_us: int = 0,
 ) -> Program:
-    """Compile a query that has no rule."""
+    """Compile a query that has no rule: it is run in full, and compared with what is stored."""
     if not every_us:
         return Program(shape.name, (Recomputed(shape, sql, reads, reason, detail),))
     inner = Shape(part_of(shape.name, 1), shape.columns, shape.types)

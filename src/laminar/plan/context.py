@@ -66,7 +66,7 @@ class Attach(Protocol):
 
 @dataclass(slots=True)
 class Context:
-    """State of one lowering."""
+    """What one lowering knows of relations, and the columns it has named so far."""
 
     relations: Mapping[str, tuple[str, ...]]  # relation in lower case -> columns
     spelling: Mapping[str, str]  # relation in lower case -> its name

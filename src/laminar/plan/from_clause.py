@@ -120,7 +120,7 @@ def _table_function(ctx: Context, item: exp.Table) -> Lowered:
 
 
 def values(ctx: Context, item: exp.Values) -> Lowered:
-    """Lower inline rows."""
+    """Lower VALUES; columns without a name are called col1, col2, ..., as Spark does."""
     alias = item.args.get("alias")
     first = item.expressions[0]
     width = len(first.expressions) if isinstance(first, exp.Tuple) else 1

@@ -159,7 +159,7 @@ def opened(path: Path) -> pq.ParquetFile:
 
 
 def count(path: Path) -> int:
-    """Return the rows of a file."""
+    """Return how many rows a file has, from its footer."""
     with opened(path) as file:
         return int(file.metadata.num_rows)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from laminar.delta.program import Strategy
 from laminar.model.trace_name import view_of
 from laminar.runtime.catalog.definitions import ViewDefinition
-from laminar.runtime.statements.query import faces_at
+from laminar.runtime.statements.query import bindings_at
 from laminar.sql import rewrite_windows
 from laminar.store import SegmentStore
 from laminar.testing.bags import Row, assert_same_bag
@@ -157,7 +157,7 @@ class Oracle:
 
     def _stored(self, names: list[str]) -> dict[str, list[Row]]:
         """Read relations of the database as its own queries do, in a session for tiny reads."""
-        _, bindings = faces_at(self.db.engine, self._reading, self._store)
+        _, bindings = bindings_at(self.db.engine, self._reading, self._store)
         return self._collect({name: bindings.content(name) for name in names})
 
     def _collect(self, frames: Mapping[str, DataFrame]) -> dict[str, list[Row]]:

@@ -47,7 +47,7 @@ CLOCK = ("now", "current_timestamp")
 
 
 class RefreshPolicy(StrEnum):
-    """Which strategies a view may use."""
+    """Which strategies a view may use; AUTO takes an incremental one wherever there is a rule."""
 
     AUTO = "auto"
     INCREMENTAL = "incremental"
@@ -136,7 +136,7 @@ def define_view(
 
 
 def clause_of(emission: Emission) -> str:
-    """Return how SQL says it."""
+    """Return the clause that bounds how late rows may be, for messages."""
     if emission.closes:
         return "EMIT FINAL" if emission.mode == Mode.FINAL else "EMIT AFTER WATERMARK"
     return "ALLOW LATENESS"

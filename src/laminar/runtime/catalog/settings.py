@@ -104,7 +104,7 @@ class Settings:
         self.given = {name: value for name, value in (given or {}).items() if name in SETTINGS}
 
     def text(self, name: str) -> str:
-        """Return a value."""
+        """Return what is set, or the default."""
         return self.given.get(name, SETTINGS[name].default)
 
     def number(self, name: str) -> int:

@@ -35,11 +35,11 @@ class Ways(Protocol):
         ...
 
     def wake(self) -> None:
-        """Say that something has happened."""
+        """Say that something has happened: every wait ends."""
         ...
 
     def wait(self, seen: int, at_most: float = ...) -> None:
-        """Wait for something to happen."""
+        """Wait until `signals` is not `seen` any more, for so many seconds at the most."""
         ...
 
     def errors(self) -> dict[str, Exception]:
@@ -85,7 +85,7 @@ class BackgroundLoop:
 
     @property
     def status(self) -> LoopStatus:
-        """How it is doing."""
+        """Whether it runs, its epochs and failures so far, and the error that it keeps."""
         kept = self._kept
         return LoopStatus(
             self._ways.running, self._epochs, self._failures, None if kept is None else str(kept)
@@ -109,7 +109,7 @@ class BackgroundLoop:
         self.report()
 
     def halt(self) -> None:
-        """End after the epoch that runs."""
+        """End after the epoch that runs, and wait for that one."""
         self._stopping.set()
         self._ways.wake()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -104,7 +104,7 @@ class Checkpoints:
         """Those that were given up since the database was opened."""
 
     def config(self) -> DagCheckpointConfig:
-        """Return what is set."""
+        """Return what the settings say now; they are read anew when they change."""
         settings = self._defined.settings
         if self._settings is not settings:
             self._settings, self._config = settings, self._read(settings)
@@ -326,7 +326,7 @@ class Checkpoints:
             return {number: each.epoch for number, each in self._saving.items()}
 
     def settle(self) -> None:
-        """Wait until nothing is being written."""
+        """Wait until nothing is being written; what went wrong is in `failed`."""
         with self._guard:
             waiting = [each.future for each in self._saving.values()]
         for each in waiting:

@@ -148,7 +148,7 @@ class DagExecutor:
         return ready
 
     def _with_siblings(self, nodes: set[NodeId]) -> set[NodeId]:
-        """Return nodes and those that read the same: they start together, to share a pass."""
+        """Return nodes and those that read the same: they start together, to share a scan."""
         inputs = {self.dag.upstream(node) for node in nodes if self.dag.nodes[node].inputs}
         return nodes | {each for each in self.dag.nodes if self.dag.upstream(each) in inputs}
 
@@ -284,7 +284,7 @@ class DagExecutor:
         return landed
 
     def close(self) -> None:
-        """End the worker threads."""
+        """Wait for what runs, then end the worker threads."""
         self._pool.shutdown(wait=True)
 
 

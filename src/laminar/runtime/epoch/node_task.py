@@ -18,7 +18,7 @@ from laminar.runtime.epoch.executor import named_error
 from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.maintainer import Maintainer
 from laminar.runtime.epoch.report import ViewReport
-from laminar.runtime.epoch.shared_scan import plan_passes
+from laminar.runtime.epoch.shared_scan import plan_shared_scans
 from laminar.runtime.relations.bindings import Bindings
 
 
@@ -30,7 +30,7 @@ class EpochTask:
         bindings: the relations of this epoch.
         maintainer: runs the rule of each relation.
         held: views that stay where they are.
-        sizes: aggregate -> partial rows it made last; tells whether sharing a pass pays off.
+        sizes: aggregate -> partial rows it made last; tells whether sharing a scan pays off.
         late_kept: how many late rows of a view are kept for looking at.
     """
 
@@ -55,14 +55,14 @@ class EpochTask:
         self._next: EpochTask | None = None
 
     def prepare(self, nodes: list[DagNode]) -> None:
-        """Let aggregates over the same rows share a pass."""
+        """Let aggregates over the same rows share a scan."""
         running = [
             self._catalog.programs[node.name] for node in nodes if node.name not in self._held
         ]
         first = [program.relations[0] for program in running]
         members = [each for each in first if isinstance(each, Merged)]
         if len(members) > 1:
-            self._maintainer.shared |= plan_passes(members, self._bindings, self.sizes)
+            self._maintainer.shared |= plan_shared_scans(members, self._bindings, self.sizes)
 
     def run(self, node: DagNode, _inputs: list[DeltaNotice]) -> DeltaNotice | None:
         """Bring the relations of a view up to date, in order."""

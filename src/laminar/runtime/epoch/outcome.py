@@ -30,7 +30,7 @@ class Outcome:
     in_time: list[TimedResults] = field(default_factory=list)
     late: list[LateBatch] = field(default_factory=list)
     bindings: Bindings | None = None
-    """The relations of the pass that carries views from the last epoch to this one."""
+    """The relations of the move that carries views from the last epoch to this one."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Aggregate -> the partial rows it made."""
 

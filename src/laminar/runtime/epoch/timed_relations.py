@@ -24,7 +24,7 @@ Append = Callable[[str, "DataFrame", Maintained], int]
 
 
 class InTime:
-    """One epoch's emissions."""
+    """Shows what is due in one epoch: windows that close, turns of the clock, rows that age."""
 
     def __init__(self, bindings: Bindings, append: Append) -> None:
         self._bindings = bindings
@@ -35,7 +35,7 @@ class InTime:
 
     @property
     def results(self) -> TimedResults:
-        """What was done so far."""
+        """What was shown so far; it counts once the epoch is committed."""
         return TimedResults(frozenset(self._emptied), frozenset(self._shown), dict(self._aged_to))
 
     def maintain(self, relation: Emitted | Periodic | Aged) -> int:

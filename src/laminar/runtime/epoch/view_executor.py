@@ -1,6 +1,6 @@
-"""Moves views through the passes of an epoch's plan; what fails leaves no trace.
+"""Moves views by the moves of an epoch's plan; what fails leaves no trace.
 
-Each pass sees the traces as they were at its start, and all that came up to its stop as one delta.
+Each move sees the traces as they were at its start, and all that came up to its stop as one delta.
 The work of views that fall, with their groups and their readers, is thrown away; the rest goes on.
 """
 
@@ -69,20 +69,20 @@ class MvPipelineExecutor:
         workspace: Workspace,
         sizes: Mapping[str, int],
     ) -> Outcome:
-        """Run all passes; nothing is committed.
+        """Run all moves; nothing is committed.
 
         Args:
             plan: what is to happen.
             traces: what is stored, with the rows that the epoch brought to the tables.
             epoch_time: the epoch's time.
-            workspace: where the pass from the last epoch to this one runs.
+            workspace: where the move from the last epoch to this one runs.
             sizes: aggregate -> partial rows it made last.
 
         Raises:
             PassedOver: views fell, and the plan for the others is not right any more.
         """
         outcome = Outcome(dict(traces))
-        for each in plan.passes:
+        for each in plan.moves:
             views = each.views - outcome.fallen
             if views:
                 self._run(
@@ -147,10 +147,10 @@ class MvPipelineExecutor:
             for name in self._defined.tables()
             if is_newest and versions[name].delta
         }
-        # Of views that come from further behind, inputs may have moved in passes before this one.
+        # Of views that come from further behind, inputs may have moved before this move.
         due = self._time.in_motion(epoch_time, outcome.traces) if is_newest else each.views
         # A barrier passes every node once, with its state of this epoch: not if some go on later.
-        is_only = len(plan.passes) == 1
+        is_only = len(plan.moves) == 1
         return self._launcher.launch(
             workspace,
             versions,
@@ -258,7 +258,7 @@ def _files(segments: Iterable[Segment]) -> set[str]:
 
 
 def _added(before: ViewReport | None, report: ViewReport, each: Move) -> ViewReport:
-    """Return the report of a view that may have moved in several passes."""
+    """Return the report of a view that may have made several moves."""
     if before is None:
         return replace(report, from_epoch=each.start, to_epoch=each.stop)
     return replace(

@@ -68,7 +68,7 @@ class EventTime:
         self.watermarks.configure(self._settings.idle_timeout_ms, idle, alignment(options))
 
     def restore(self, manifest: Manifest) -> None:
-        """Go on from what a manifest says."""
+        """Go on with the watermarks and clocks that a manifest holds."""
         state = manifest.state
         self.watermarks.restore(
             manifest.watermarks, state.said, state.parts, self._settings.clock(), state.cuts

@@ -131,7 +131,7 @@ class Watermarks:
         self.back(now_ms)
 
     def back(self, now_ms: int = 0) -> None:
-        """Return to the last committed epoch."""
+        """Forget what moved since the last committed epoch."""
         self._moved = {}
         self._tracker.restore(self._kept)
         for name, known in self.parts.items():
@@ -249,7 +249,7 @@ class Watermarks:
 
     @property
     def current(self) -> Mapping[str, int]:
-        """What is committed."""
+        """Relation -> its watermark in the last committed epoch."""
         return self._kept
 
     def event_time(self, name: str) -> str | None:

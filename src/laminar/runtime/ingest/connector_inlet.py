@@ -29,7 +29,8 @@ class SourceInlet:
     Law: `cut` returns ranges that follow each other, each with exactly the rows that the source
     gives for it; only what `DropNewest` let go lies between them.
 
-    The producer's side (`Polling`) is under `_sending`, the consumer's (`Forming`) under `_taking`:
+    The producer's side (`Polling`) is under `_sending`, the consumer's (`BatchWriter`) under
+    `_taking`:
     an epoch does not wait for a source that is slow to answer, unless it asks for all that is
     there now. Whoever needs both takes them in this order; the thread that polls holds one at a
     time and never waits for an epoch.
@@ -210,7 +211,7 @@ class SourceInlet:
 
     @property
     def counters(self) -> BridgeCounters:
-        """What went through."""
+        """What its bridge has counted, with the bridges before it that restarts have closed."""
         return self.bridge.counters.after(self._past)
 
     # Lifetime

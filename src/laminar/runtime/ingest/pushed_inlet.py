@@ -45,7 +45,7 @@ class PendingRows:
 
 
 class PushedInlet:
-    """Rows of one table that users push."""
+    """Rows of one table that users push, from the pending log to the epochs."""
 
     def __init__(
         self,
@@ -164,11 +164,11 @@ class PushedInlet:
 
     @property
     def counters(self) -> BridgeCounters:
-        """What went through."""
+        """What its bridge has counted, with the bridges before it that restarts have closed."""
         return self.bridge.counters.after(self._past)
 
     def restart(self, position: Any, epoch: int) -> None:  # noqa: ARG002
-        """Go on from a committed position."""
+        """Go on from a committed position; rows after it come again."""
         with self._lock:
             past = self.counters
             self._open(position or 0)

@@ -43,7 +43,7 @@ class ReadRange:
         return 0 if self.segment is None else self.segment.rows
 
     def joined(self, other: ReadRange) -> ReadRange:
-        """Return both as one."""
+        """Return both as one range; the other one follows this one."""
         marks = dict(self.largest)
         for part, mark in other.largest.items():
             marks[part] = max(mark, marks.get(part, mark))

@@ -26,7 +26,7 @@ class NodeMetrics:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMetrics:
-    """The checkpoints of a database."""
+    """Checkpoints that are kept, under way, and given up; `last` is the newest complete one."""
 
     completed: int
     """Complete ones that are kept."""
@@ -59,7 +59,7 @@ class GroupMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The whole engine."""
+    """Counters of the whole engine; most count from when it was opened."""
 
     epoch: int
     nodes: Mapping[str, NodeMetrics]

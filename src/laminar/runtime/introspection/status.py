@@ -70,7 +70,7 @@ class KeptCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseStatus:
-    """All of it, at the newest epoch."""
+    """A database at its newest epoch, told from its files alone."""
 
     path: str
     epoch: int
@@ -86,7 +86,7 @@ class DatabaseStatus:
     relations: tuple[RelationStatus, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values, as `laminar status --json` prints them."""
         return dataclasses.asdict(self)
 
 

@@ -194,7 +194,6 @@ class Subscription(Generic[_T]):
             self._log.epochs(snapshot, relation, self.taken)  # at once, if it is gone
 
     def __iter__(self) -> Subscription[_T]:
-        """Return itself."""
         return self
 
     def __next__(self) -> tuple[int, _T]:

@@ -21,7 +21,7 @@ class TraceVersions:
     delta: tuple[Segment, ...] = ()
 
     def segments(self, version: Version) -> tuple[Segment, ...]:
-        """Return the segments of one binding."""
+        """Return the segments of one version: after = before + delta."""
         match version:
             case Version.BEFORE:
                 return self.before

@@ -36,7 +36,7 @@ _EACH_OF_PAIR = "SELECT __row.* FROM (SELECT EXPLODE(__pair) AS __row FROM ({}))
 
 
 class Dml:
-    """Changes to tables."""
+    """Changes to the rows of tables: durable when they return, seen after the next epoch."""
 
     def __init__(self, engine: Engine, reader: Reader) -> None:
         self._engine = engine
@@ -48,12 +48,12 @@ class Dml:
         self._schemas: dict[tuple[Any, ...], pa.Schema] = {}
 
     def insert(self, table: str, rows: Any) -> int:
-        """Add rows."""
+        """Add rows; return how many."""
         definition = self._table(table)
         return self._admitted(definition, self._arrow(definition, rows))
 
     def delete(self, table: str, rows: Any) -> int:
-        """Take back one copy of each row."""
+        """Take back one copy of each row; raise if one is not there, then nothing is taken."""
         definition = self._kept_table(table)
         data = self._arrow(definition, rows)
         with self._changing:

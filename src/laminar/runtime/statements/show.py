@@ -132,9 +132,9 @@ class Showing:
     def explain_view(self, name: str) -> Any:
         """Answer EXPLAIN MATERIALIZED VIEW; the name is a view's."""
         lines = explain_view(self._catalog.programs[name], self._catalog.relations)
-        return self._plan([*lines[:3], *self._standing(name), *lines[3:]])
+        return self._plan([*lines[:3], *self._progress(name), *lines[3:]])
 
-    def _standing(self, name: str) -> list[str]:
+    def _progress(self, name: str) -> list[str]:
         """Say when a view steps and with whom."""
         scheduler = self._engine.scheduler
         group = next(each for each in scheduler.groups() if name in each.members)
