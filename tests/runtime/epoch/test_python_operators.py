@@ -242,8 +242,6 @@ def test_names_may_hold_the_signs_of_parts_and_stay_apart(
         db.step()
         traces = set(db.engine.ledger.manifest.traces)
         assert {"t#1!partial", "t!b#1!partial", "t#b!#1!partial"} <= traces
-            db.engine.ledger.manifest.traces
-        )
         db.execute("DROP MATERIALIZED VIEW t")
         assert not [name for name in db.engine.ledger.manifest.traces if name.startswith("t#1")]
     with laminar.connect(tmp_path, spark=spark) as db:

@@ -33,6 +33,7 @@ from laminar.runtime.epoch.python_operators import operator_states
 from laminar.runtime.epoch.report import EpochReport
 from laminar.runtime.epoch.runner import EpochRunner
 from laminar.runtime.event_time.clocks import EventTime
+from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.ledger import Contents, Ledger
 from laminar.runtime.history.snapshot import Snapshot
@@ -79,7 +80,9 @@ class Engine:
     ) -> None:
         limits = time_settings or TimeSettings()
         self.env = Environment(root, spark, Workspaces(root, spark), limits.clock, read_only)
-        self.ledger = Ledger(self.env)
+        aside = self.env.workspace()
+        compactor = Compactor(aside.session, aside.store)
+        self.ledger = Ledger(root, compactor, read_only=read_only)
         settings = Settings(self.ledger.manifest.state.settings)
         self.defined = Defined(Catalog(typer(spark)), settings, limits)
         self.time = EventTime(lambda: self.defined.catalog, limits)
@@ -308,11 +311,10 @@ class Engine:
         with self.ledger.lock:
             self.work.executor.forget()
             self.work.inlets.close()
-            self.ledger.compactor.close()
             self.work.checkpoints.close()
             for source in self.defined.sources.values():
                 close(source)
             self.outputs.sinks.close()
-            self.ledger.wal.close()
+            self.ledger.close()
             if not self.env.read_only:
                 remove_ports(self.env.root)
