@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import laminar
+from laminar.model.trace_name import TraceKind
 
 ROOT = Path(laminar.__file__).parent
 
@@ -151,6 +152,7 @@ def modules() -> Iterator[tuple[str, Path]]:
 INSIDE = [(module, path) for module, path in modules() if module != "laminar"]
 NAMES = {module for module, _ in INSIDE}
 MODULES = [module for module, path in INSIDE if path.name != "__init__.py"]
+PAGES = sorted((ROOT.parents[1] / "docs").glob("*.md"))
 
 
 def test_every_part_has_a_rank() -> None:
@@ -245,13 +247,296 @@ def test_an_honest_import_passes(module: str, source: str) -> None:
     assert faults(source, module) == []
 
 
-@pytest.mark.parametrize(
-    "page", sorted((ROOT.parents[1] / "docs").glob("*.md")), ids=lambda page: page.stem
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages_name_files_that_are_there(page: Path) -> None:
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text(encoding="utf-8")))
     roots = (ROOT, ROOT.parents[1])
     assert not [name for name in named if not any((root / name).exists() for root in roots)]
+
+
+SYMBOL = re.compile(r"`((?:\w+/)*\w+\.py)::([\w.]+)`")
+
+
+def unresolved(text: str) -> list[str]:
+    """Return the symbols that a page names and no module has."""
+    return [
+        f"{file}::{symbol}"
+        for file, symbol in SYMBOL.findall(text)
+        if not resolves(ROOT / file, symbol.split("."))
+    ]
+
+
+def resolves(path: Path, names: list[str]) -> bool:
+    """Whether a file defines a function, a class, or something in a class."""
+    if not path.exists():
+        return False
+    scope: Iterable[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
+    for name in names:
+        kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        found = [each for each in scope if isinstance(each, kinds) and each.name == name]
+        if not found:
+            return False
+        scope = found[0].body
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_symbols_named_in_pages_resolve(page: Path) -> None:
+    assert unresolved(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_symbol_that_is_gone_is_found() -> None:
+    text = "`session.py::Database.execute` `session.py::Database.gone` `gone.py::f` `session.py`"
+    assert unresolved(text) == ["session.py::Database.gone", "gone.py::f"]
+
+
+def test_the_life_of_a_change_has_eight_steps_of_a_screen_each() -> None:
+    page = (ROOT.parents[1] / "docs" / "life-of-a-change.md").read_text(encoding="utf-8")
+    steps = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
+    assert [step[:2] for step in steps] == [f"{number}." for number in range(1, 9)]
+    assert all(step.count("\n") <= 40 for step in steps)
+    assert all(SYMBOL.search(step) for step in steps)
+
+
+# Names of traces are put together and taken apart in one place.
+
+TRACE_NAMES = "laminar.model.trace_name"
+
+CUTS = {
+    "split", "rsplit", "partition", "rpartition", "startswith", "endswith", "removeprefix",
+    "removesuffix", "find", "rfind", "index", "rindex", "replace",
+}  # fmt: skip
+"""Functions, of strings and of `re`, that look for a sign in a text."""
+
+
+def handmade_names(source: str, module: str) -> list[str]:
+    """Return where a module builds or splits the name of a trace by hand.
+
+    The signs of such names never stand behind a value that is formatted or added, nor in what a
+    text is searched or cut by, nor alone.
+    """
+    if module == TRACE_NAMES:
+        return []
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if any(_is_sign(text) for text in _joins(node)):
+            found.append(f"{module}:{getattr(node, 'lineno', 0)} makes or splits names of traces")
+    return found
+
+
+def _joins(node: ast.AST) -> Iterator[str]:
+    """Yield the texts that an expression puts behind a value, or cuts or searches one by."""
+    match node:
+        case ast.JoinedStr(values=values):
+            yield from _texts(*values[1:])
+        case ast.BinOp(op=ast.Add() | ast.Mod(), left=left, right=right):
+            yield from _texts(left, right)
+        case ast.Compare(left=left, comparators=others):
+            yield from _texts(left, *others)
+        case ast.Call(func=ast.Attribute(attr=name), args=args) if name in CUTS:
+            yield from _texts(*args)
+
+
+def _texts(*nodes: ast.expr) -> Iterator[str]:
+    for node in nodes:
+        for each in node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]:
+            if isinstance(each, ast.JoinedStr):
+                yield from _texts(*each.values)
+            elif isinstance(each, ast.Constant) and isinstance(each.value, str):
+                yield each.value
+
+
+def _is_sign(text: str) -> bool:
+    kinds = "|".join(TraceKind)
+    return re.fullmatch(rf"[\[(]?[#!]+[\])]?|#\d+.*|.*!({kinds}).*", text, re.DOTALL) is not None
+
+
+@pytest.mark.parametrize(("module", "path"), INSIDE, ids=[module for module, _ in INSIDE])
+def test_names_of_traces_are_made_in_one_place(module: str, path: Path) -> None:
+    assert handmade_names(path.read_text(encoding="utf-8"), module) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'view = trace.split("#")[0]',
+        'view, _, kind = trace.partition("!")',
+        'view = re.split("[#!]", trace)[0]',
+        'own = trace.startswith(f"{view}#")',
+        'own = trace.startswith((f"{view}#", f"{view}!"))',
+        'own = "#" in trace',
+        'own = trace.endswith("!partial")',
+        'owner = trace.removesuffix("!pending")',
+        'name = f"{view}#{number}"',
+        'name = f"{view}#1"',
+        'name = f"{view}!partial"',
+        'name = view + "!partial"',
+        'name = view + "#" + str(1)',
+        'name = "%s!late" % view',
+    ],
+)
+def test_a_name_that_is_handmade_is_caught(source: str) -> None:
+    assert handmade_names(source, "laminar.runtime.history.compactor") != []
+    assert handmade_names(source, TRACE_NAMES) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'title = f"# {name}"',
+        'hint = f"{name}: choose one without # and !"',
+        'told = found != "!="',
+        'parts = text.split("->")',
+    ],
+)
+def test_other_uses_of_the_signs_pass(source: str) -> None:
+    assert handmade_names(source, "laminar.runtime.history.compactor") == []
+
+
+# What a manifest remembers is reached by the fields of EngineState, never by keys.
+
+STATE = "laminar.model.state"
+
+OF_MAPPINGS = {"get", "items", "keys", "values", "pop", "setdefault", "update", "copy"}
+
+
+def poked_states(source: str, module: str) -> list[str]:
+    """Return where a module treats the state of a manifest as a mapping.
+
+    That is: whatever is called `state`, or given such a name, is asked for a key, unpacked or
+    gone through; or the JSON of a manifest is asked for its state. And only a manifest turns
+    one into JSON and back.
+    """
+    if module == STATE:
+        return []
+    tree = ast.parse(source)
+    found: set[ast.AST] = set()
+    for nodes in _scopes(tree):
+        known = _other_names(nodes)
+        found |= {node for node in nodes if _pokes(node, known)}
+    if module != "laminar.model.trace":
+        found |= {node for node in ast.walk(tree) if _translates(node)}
+    return [f"{module}:{getattr(node, 'lineno', '')} pokes at a state" for node in found]
+
+
+def _scopes(tree: ast.AST) -> Iterator[list[ast.AST]]:
+    """Yield what is in each function, and what is in none."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    inside = {each for function in functions for each in ast.walk(function)}
+    yield [node for node in ast.walk(tree) if node not in inside]
+    yield from (list(ast.walk(function)) for function in functions)
+
+
+def _other_names(nodes: list[ast.AST]) -> set[str]:
+    """Return the variables that a state is assigned to."""
+    found: set[str] = set()
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute(attr="state")):
+                found.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Attribute(attr="state")):
+                found.add(name)
+            case ast.NamedExpr(target=ast.Name(id=name), value=ast.Attribute(attr="state")):
+                found.add(name)
+            case ast.arg(arg=name, annotation=ast.Name(id="EngineState")):
+                found.add(name)
+    return found
+
+
+def _is_state(node: ast.AST | None, known: set[str]) -> bool:
+    match node:
+        case ast.Attribute(attr="state"):
+            return True
+        case ast.Name(id=name):
+            return name in known
+        case ast.BoolOp(values=[first, *_]):
+            return _is_state(first, known)
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value="state"), *_]):
+            return True
+    return False
+
+
+def _pokes(node: ast.AST, known: set[str]) -> bool:
+    match node:
+        case ast.Subscript(value=value):
+            return _is_state(value, known)
+        case ast.Attribute(value=value, attr=name):
+            return name in OF_MAPPINGS and _is_state(value, known)
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value="state"), *_]):
+            return True
+        case ast.Call(func=ast.Name(id="dict" | "list" | "iter" | "len"), args=[value, *_]):
+            return _is_state(value, known)
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            return any(key is None and _is_state(value, known) for key, value in pairs)
+        case ast.Compare(ops=[*_, ast.In() | ast.NotIn()], comparators=[*_, value]):
+            return _is_state(value, known)
+        case ast.For(iter=value) | ast.comprehension(iter=value) | ast.keyword(None, value):
+            return _is_state(value, known)
+    return False
+
+
+def _translates(node: ast.AST) -> bool:
+    match node:
+        case ast.Subscript(slice=ast.Constant(value="state")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value="state"), *_]):
+            return True
+        case ast.Attribute(value=ast.Name(id="EngineState"), attr="from_json"):
+            return True
+        case ast.Attribute(value=value, attr="to_json"):
+            return _is_state(value, set())
+    return False
+
+
+@pytest.mark.parametrize(("module", "path"), INSIDE, ids=[module for module, _ in INSIDE])
+def test_what_a_manifest_remembers_has_names(module: str, path: Path) -> None:
+    assert poked_states(path.read_text(encoding="utf-8"), module) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'paused = manifest.state["paused"]',
+        'paused = engine.manifest.state.get("paused", ())',
+        'report = (manifest.state or {}).get("report")',
+        'state = manifest.state\npaused = state.get("paused")',
+        'said = manifest.state\npaused = said["paused"]',
+        'if (state := manifest.state) and "held" in state: pass',
+        "def f(given: EngineState) -> object:\n    return given['held']",
+        'held = "held" in manifest.state',
+        "everything = {**manifest.state, 'report': None}",
+        "everything = dict(manifest.state)",
+        "everything = dict(**manifest.state)",
+        "for key in manifest.state: pass",
+        "keys = [key for key in manifest.state]",
+        'held = getattr(manifest, "state")["held"]',
+        'held = manifest.to_json()["state"]["held"]',
+        'held = json.loads(text).get("state")',
+        "held = manifest.state.to_json()",
+        'state = EngineState.from_json({"held": {}})',
+    ],
+)
+def test_a_state_that_is_poked_at_is_caught(source: str) -> None:
+    assert poked_states(source, "laminar.runtime.history.timeline") != []
+    assert poked_states(source, STATE) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "paused = manifest.state.paused",
+        'report = manifest.state.report.get("views", ())',
+        'name in manifest.state.behind and manifest.state.outlines["v"]',
+        "state = replace(manifest.state, sinks=())",
+        'bindings.state("v").changed',
+        "view.state is MvState.PAUSED",
+        'answer = {"state": each.state}',
+        'state = shapes["v"]\nstate["columns"]',
+    ],
+)
+def test_a_state_that_is_asked_by_name_passes(source: str) -> None:
+    assert poked_states(source, "laminar.runtime.history.timeline") == []
 
 
 MOST_MODULES = 16

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckpointMetadata
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.runtime.history.timeline import Timeline
 from laminar.runtime.output.changelog import DagChangelogPropagator, Need
@@ -76,7 +77,9 @@ class World:
     def commit(self, epoch: int, trace: Trace) -> None:
         self.timeline.pinned = self.pinned(epoch)
         traces: Mapping[str, Trace] = {"t": trace}
-        self.timeline.commit(epoch, traces=traces, offsets={}, catalog=[], state={}, watermarks={})
+        self.timeline.commit(
+            epoch, traces=traces, offsets={}, catalog=[], state=EngineState(), watermarks={}
+        )
 
     # What may happen
 

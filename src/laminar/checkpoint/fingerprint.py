@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from laminar.model.trace import Trace
+from laminar.model.trace_name import own_traces
 from laminar.sql import relations_of
 from laminar.sql.equality import normal_query
 
@@ -68,11 +69,6 @@ def changed(before: Definitions, after: Definitions) -> tuple[str, ...]:
     """Return what was defined otherwise before, or not at all; in the order of definition."""
     then = fingerprints(before)
     return tuple(name for name, mark in fingerprints(after).items() if then.get(name) != mark)
-
-
-def own_traces(name: str, traces: Iterable[str]) -> list[str]:
-    """Return the traces that a relation is kept in: its own, hidden parts and accumulators."""
-    return [each for each in traces if each == name or each.startswith((f"{name}#", f"{name}!"))]
 
 
 def without(traces: Mapping[str, Trace], names: Iterable[str]) -> dict[str, Trace]:

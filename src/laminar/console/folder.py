@@ -91,7 +91,7 @@ class Folder:
         epochs, damaged = self._history.read(manifest)
         store = CursorStore(self.root)
         cursors: dict[str, int | None] = {}
-        for sink in manifest.state.get("sinks", ()):
+        for sink in manifest.state.sinks:
             found = store.get(sink["name"])
             cursors[sink["name"]] = None if found is None else found.epoch
         return Snapshot(manifest, status, cursors, epochs, damaged, now)

@@ -73,7 +73,7 @@ class History:
 
 
 def _kept(manifest: Manifest) -> _Kept:
-    report = manifest.state.get("report") or {}
+    report = manifest.state.report
     views = tuple(
         ViewSummary(each["name"], each["rows_out"], each["duration_ms"], each["strategy"])
         for each in report.get("views", ())
@@ -86,7 +86,7 @@ def _kept(manifest: Manifest) -> _Kept:
         views,
         None,
     )
-    return _Kept(summary, (manifest.state.get("clocks") or {}).get("late", {}))
+    return _Kept(summary, manifest.state.clocks.late)
 
 
 def _with_late(kept: list[_Kept]) -> tuple[EpochSummary, ...]:

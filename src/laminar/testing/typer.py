@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from typing import Any
 
 from laminar.delta.program import Shape
+from laminar.plan.lower import lower
 from laminar.plan.nodes import Node
+from laminar.plan.parse import parse_query
+from laminar.plan.reasons import NoRule
 
 
 class FixedTyper:
     """Stands in for Spark's analyzer where only the text of statements matters.
 
+    It knows declared relations by their columns, and refuses nothing: what is wrong with a query,
+    only Spark tells.
+
     Args:
-        by_column: types of plan columns, by their unique names.
+        by_column: types by the unique names of plan columns, or by the names that a query gives.
+        times: strings that stand for times, wherever they are.
     """
 
-    def __init__(self, by_column: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, by_column: Mapping[str, str] | None = None, times: Container[str] = ()
+    ) -> None:
         self.by_column = dict(by_column or {})
         self.declared: list[Shape] = []
+        self._times = times
 
     def types(self, node: Node) -> Mapping[str, str]:
         """Return column -> type of a plan."""
@@ -29,6 +40,26 @@ class FixedTyper:
         names = re.findall(r"\bAS (\w+)", sql)
         return {name: self.by_column.get(name, "bigint") for name in names}
 
-    def declare(self, shape: Shape) -> None:
+    def of_query(self, sql: str) -> list[tuple[str, str]]:
+        """Return (column, type) of a user's query."""
+        return [(name, self.by_column.get(name, "int")) for name in self._names(sql)]
+
+    def _names(self, sql: str) -> tuple[str, ...]:
+        relations = {shape.name: shape.columns for shape in self.declared}
+        try:
+            return lower(parse_query(sql), relations, self).names
+        except NoRule:  # then nothing but the query itself knows how its columns are called
+            written: Any = parse_query(sql)
+            return tuple(written.named_selects)
+
+    def reads_as_time(self, _sql: str, text: str) -> bool:
+        """Say whether a string stands for a time."""
+        return text in self._times
+
+    def functions(self) -> tuple[str, ...]:
+        """Return the names of the functions that it may suggest."""
+        return ("sum", "count")
+
+    def declare(self, shape: Shape, *, numbered: bool = False) -> None:  # noqa: ARG002 - all alike
         """Remember a relation."""
         self.declared.append(shape)

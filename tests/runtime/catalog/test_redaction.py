@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from laminar.errors import BadOption, SqlSyntaxError
-from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.catalog.redaction import shown_options, shown_sql
 from laminar.runtime.introspection.system import TABLES
+from laminar.runtime.output.sinks import SinkDefinition
 from laminar.runtime.statements.show import Showing
 from laminar.sql import parse_statement
+
+from ..parts import catalog, snapshot
 
 
 @pytest.mark.parametrize(
@@ -37,25 +39,21 @@ def test_pairs_hide_them_too() -> None:
     assert shown_options(options) == [("access.key", "***"), ("path", "x"), ("secret_id", "***")]
 
 
-SOURCE = "CREATE SOURCE s (x INT) WITH (connector = 'mine', password = 'hush')"
+SOURCE = "CREATE SOURCE s (x INT, token STRING) WITH (connector = 'mine', password = 'hush')"
 SINK = "CREATE SINK k FROM s WITH (connector = 'mine', api_key = 'hush')"
-VIEW = "CREATE MATERIALIZED VIEW v AS SELECT * FROM s WHERE token = 'x'"
+VIEW = "CREATE MATERIALIZED VIEW v AS SELECT x FROM s WHERE token = 'x'"
 
 
 def engine() -> Any:
     """An engine that has a source, a view and a sink, and nothing else."""
-    options = {"connector": "mine", "password": "hush"}
-    source = TableDefinition("s", (("x", "int", True),), True, "mine", options, SOURCE)
-    definitions = {"s": source, "v": ViewDefinition("v", "SELECT 1", sql=VIEW)}
-    catalog = SimpleNamespace(definitions=definitions, resolve=lambda name: name)
-    snapshot = SimpleNamespace(catalog=catalog, manifest=SimpleNamespace(offsets={}))
-    sink = SimpleNamespace(name="k", sql=SINK)
-    return SimpleNamespace(snapshot=snapshot, publisher=SimpleNamespace(sinks=lambda: [sink]))
+    sinks = SimpleNamespace(sinks=lambda: [SinkDefinition("k", "s", "mine", sql=SINK)])
+    seen = snapshot(catalog(f"{SOURCE}; {VIEW}"))
+    return SimpleNamespace(snapshot=lambda: seen, outputs=SimpleNamespace(sinks=sinks))
 
 
 def test_a_database_tells_its_definitions_without_them() -> None:
     one = engine()
-    (row,) = TABLES["sources"].rows(one, one.snapshot)
+    (row,) = TABLES["sources"].rows(one, one.snapshot())
     assert row[-1] == SOURCE.replace("hush", "***")
     showing = Showing(one, SimpleNamespace(), lambda _, rows: rows[0][0])  # type: ignore[arg-type]
 
@@ -65,7 +63,7 @@ def test_a_database_tells_its_definitions_without_them() -> None:
     assert shown("s") == SOURCE.replace("hush", "***")
     assert shown("k") == SINK.replace("hush", "***")
     assert shown("v") == VIEW
-    assert one.snapshot.catalog.definitions["s"].sql == SOURCE
+    assert one.snapshot().catalog.definitions["s"].sql == SOURCE
 
 
 def test_errors_point_into_a_text_without_them() -> None:

@@ -25,6 +25,8 @@ def test_setting_and_resetting() -> None:
     assert settings.given == {"retained_epochs": "1000"}
     assert settings.without("laminar.retained_epochs").given == {}
     assert Settings({"gone": "1", "compaction": "off"}).given == {"compaction": "off"}
+    assert Settings().is_on("compaction")
+    assert not Settings({"compaction": "off"}).is_on("compaction")
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,9 @@ def test_setting_and_resetting() -> None:
         ("laminar.retained_epochs", "0", BadSetting),
         ("laminar.retained_epochs", "-1", BadSetting),
         ("laminar.retained_epochs", "2.5", BadSetting),
+        ("laminar.retained_epochs", "1__0", BadSetting),
+        ("laminar.retained_epochs", "_1", BadSetting),
+        ("laminar.retained_epochs", "", BadSetting),
         ("laminar.compaction", "maybe", BadSetting),
         ("laminar.diamond_consistency", "some", BadSetting),
     ],

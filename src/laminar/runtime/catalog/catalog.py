@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from laminar.dag import StreamingDag
 from laminar.delta.program import Program, Shape
 from laminar.errors import DuplicateName, UnknownRelation
 from laminar.model.event_time import Timing
 from laminar.mv import MaterializedView, MvRegistry
-from laminar.runtime.catalog.compile_view import RefreshPolicy, Surroundings, define_view
+from laminar.runtime.catalog.compile_view import Analyzer, RefreshPolicy, Surroundings, define_view
 from laminar.runtime.catalog.definitions import (
     Definition,
     LateDefinition,
@@ -23,10 +23,6 @@ from laminar.runtime.catalog.definitions import (
 )
 from laminar.runtime.catalog.storage_plan import BaseTable, Relation, StoragePlan
 
-if TYPE_CHECKING:
-    from laminar.runtime.spark.typer import SparkTyper
-
-
 AnyView: TypeAlias = ViewDefinition | OperatorDefinition | LateDefinition
 
 
@@ -34,7 +30,7 @@ AnyView: TypeAlias = ViewDefinition | OperatorDefinition | LateDefinition
 class Catalog:
     """What is defined now. Changing it never touches data; the engine does that first."""
 
-    typer: SparkTyper
+    typer: Analyzer
     registry: MvRegistry = field(default_factory=MvRegistry)
     definitions: dict[str, Definition] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)

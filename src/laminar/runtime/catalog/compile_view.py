@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from laminar.delta.compile import compile_full, compile_query
+from laminar.delta.compile import Types, compile_full, compile_query
 from laminar.delta.emission import Emission, Mode
 from laminar.delta.program import Program, Shape
 from laminar.errors import (
@@ -36,10 +36,6 @@ from laminar.sql.asof import has_asof, rewrite_asof
 from laminar.sql.system import system_table
 from laminar.sql.tokens import tokenize
 
-if TYPE_CHECKING:
-    from laminar.runtime.spark.typer import SparkTyper
-
-
 __all__ = ["RefreshPolicy", "analyse", "define_view", "first_sentence", "refuse_own_columns"]
 
 _ALWAYS = Emission()
@@ -57,6 +53,26 @@ class RefreshPolicy(StrEnum):
     FULL = "full"
 
 
+class Analyzer(Types, Protocol):
+    """Spark's analyzer, as far as definitions ask it; `SparkTyper` is one, tests have another."""
+
+    def declare(self, shape: Shape, *, numbered: bool = False) -> None:
+        """Make a relation known; rows of tables are `numbered` by their arrival."""
+        ...
+
+    def of_query(self, sql: str) -> list[tuple[str, str]]:
+        """Return (column, type) of a user's query; names may repeat."""
+        ...
+
+    def reads_as_time(self, sql: str, text: str) -> bool:
+        """Say whether a string stands for a time somewhere in a query."""
+        ...
+
+    def functions(self) -> tuple[str, ...]:
+        """Return the names of all functions."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a view is defined among.
@@ -69,7 +85,7 @@ class Surroundings:
     """
 
     shapes: Mapping[str, Shape]
-    typer: SparkTyper
+    typer: Analyzer
     timings: Mapping[str, Timing] = field(default_factory=dict)
     tables: frozenset[str] = frozenset()
 
@@ -145,7 +161,7 @@ def clause_of(emission: Emission) -> str:
     return "ALLOW LATENESS"
 
 
-def _refuse_unfinished_times(name: str, query: str, sql: str, typer: SparkTyper) -> None:
+def _refuse_unfinished_times(name: str, query: str, sql: str, typer: Analyzer) -> None:
     """Refuse strings that stand for another time tomorrow, such as 'now' and '09:00'."""
     for text, start, end in unfinished_times(query):
         if typer.reads_as_time(sql, text):
@@ -220,7 +236,7 @@ def refuse_own_columns(names: Iterable[str]) -> None:
 
 
 def analyse(
-    query: str, sql: str, typer: SparkTyper, shapes: Mapping[str, Shape]
+    query: str, sql: str, typer: Analyzer, shapes: Mapping[str, Shape]
 ) -> list[tuple[str, str]]:
     """Let Spark's analyzer check a query, which is `sql` in its words; return columns and types."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,6 +12,9 @@ from laminar.errors import BadSetting, UnknownSetting
 from laminar.runtime.catalog.view_options import OPTIONS
 
 PREFIX = "laminar."
+
+_NUMBER = re.compile(r"\d+(_\d+)*")
+"""What `int` reads, without a sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Setting:
         if self.words:
             if text in self.words:
                 return text
-        elif text.replace("_", "").isdecimal() and int(text) >= (self.least or 0):
+        elif _NUMBER.fullmatch(text) and int(text) >= (self.least or 0):
             return str(int(text))
         raise BadSetting(f"{PREFIX}{self.name}", value, self.kind)
 

@@ -161,8 +161,12 @@ _OF_SPILLING = ("max_spill_bytes", "after_spill")
 
 
 def changed(options: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return options with some set anew; those that only spilling has go with it."""
-    found = {**options, **given}
-    if found.get("backpressure", "pause") != "spill":
+    """Return options with some set anew; those that only spilling has go with it.
+
+    Names of ours ignore case, so one that is set anew takes the place of any spelling.
+    """
+    every = [*options.items(), *given.items()]
+    found = {name.lower() if name.lower() in OWN else name: value for name, value in every}
+    if found.get("backpressure", "pause").lower() != "spill":
         found = {name: value for name, value in found.items() if name not in _OF_SPILLING}
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 import threading
 from collections.abc import Mapping
@@ -208,9 +207,9 @@ class Checkpoints:
         manifest = self._ledger.manifest
         coordinator = self._current()
         checkpoint_id = coordinator.trigger_checkpoint(trigger)
-        states = manifest.state.get("operators", {})
+        states = manifest.state.operators
         for node_id, node in coordinator.dag.nodes.items():
-            state = base64.b64decode(states.get(node.name, ""))
+            state = states.get(node.name, b"")
             coordinator.on_node_snapshot_complete(checkpoint_id, node_id, state)
         self._submit(checkpoint_id, manifest)
         return checkpoint_id

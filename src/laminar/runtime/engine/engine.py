@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.source import close
 from laminar.errors import OperatorError
+from laminar.model.state import EngineState
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import to_json
@@ -32,6 +33,7 @@ from laminar.runtime.epoch.python_operators import operator_states
 from laminar.runtime.epoch.report import EpochReport
 from laminar.runtime.epoch.runner import EpochRunner
 from laminar.runtime.event_time.clocks import EventTime
+from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.ledger import Contents, Ledger
 from laminar.runtime.history.snapshot import Snapshot
@@ -78,8 +80,10 @@ class Engine:
     ) -> None:
         limits = time_settings or TimeSettings()
         self.env = Environment(root, spark, Workspaces(root, spark), limits.clock, read_only)
-        self.ledger = Ledger(self.env)
-        settings = Settings(self.ledger.manifest.state.get("settings"))
+        aside = self.env.workspace()
+        compactor = Compactor(aside.session, aside.store)
+        self.ledger = Ledger(root, compactor, read_only=read_only)
+        settings = Settings(self.ledger.manifest.state.settings)
         self.defined = Defined(Catalog(typer(spark)), settings, limits)
         self.time = EventTime(lambda: self.defined.catalog, limits)
         self.scheduler = ViewScheduler(self.defined, lambda: self.ledger.manifest, self.env.clock)
@@ -157,17 +161,16 @@ class Engine:
         """Gather what every part wants to find again in a manifest."""
         watermarks = self.time.watermarks.settle(epoch, self.scheduler.since)
         defined = self.defined
-        state = {
-            "fused": sorted(defined.catalog.relations.fused),
-            "views": defined.catalog.outline(),
-            "operators": operator_states(defined.operators),
-            "settings": defined.settings.given,
-            "sinks": self.outputs.sinks.to_json(),
+        state = EngineState(
+            fused=defined.catalog.relations.fused,
+            outlines=defined.catalog.outline(),
+            operators=operator_states(defined.operators),
+            settings=defined.settings.given,
+            sinks=tuple(self.outputs.sinks.to_json()),
             # A new revision of an epoch is still the epoch that was run.
-            "report": report or self.ledger.manifest.state.get("report"),
-            **self.time.saved(),
-            **self.scheduler.saved(),
-        }
+            report=report or self.ledger.manifest.state.report,
+        )
+        state = self.scheduler.saved(self.time.saved(state))
         return Contents(to_json(defined.catalog.in_order()), state, watermarks)
 
     # Defining: the statements do the work
@@ -308,11 +311,10 @@ class Engine:
         with self.ledger.lock:
             self.work.executor.forget()
             self.work.inlets.close()
-            self.ledger.compactor.close()
             self.work.checkpoints.close()
             for source in self.defined.sources.values():
                 close(source)
             self.outputs.sinks.close()
-            self.ledger.wal.close()
+            self.ledger.close()
             if not self.env.read_only:
                 remove_ports(self.env.root)

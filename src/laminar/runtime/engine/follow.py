@@ -34,7 +34,7 @@ def follow(engine: Engine) -> None:
 
 def _move(engine: Engine, *, defined_anew: bool) -> None:
     """Take over what another process has committed, and compile what it has defined."""
-    engine.defined.settings = Settings(engine.ledger.manifest.state.get("settings"))
+    engine.defined.settings = Settings(engine.ledger.manifest.state.settings)
     engine.scheduler.restore()
     engine.ledger.pending.reload(numbers(engine.ledger.manifest))
     if defined_anew:
@@ -54,4 +54,4 @@ def as_stored(engine: Engine, manifest: Manifest) -> Snapshot:
 
 def _defined(manifest: Manifest) -> Any:
     state = manifest.state
-    return manifest.catalog, state.get("paused"), state.get("sinks"), state.get("settings")
+    return manifest.catalog, state.paused, state.sinks, state.settings

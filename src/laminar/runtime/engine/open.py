@@ -50,9 +50,9 @@ def define(engine: Engine) -> None:
             catalog.add_view(definition, program)
         else:
             catalog.add_view(definition, catalog.compile(definition, is_stored=True))
-    for name in engine.ledger.manifest.state.get("paused", ()):
+    for name in engine.ledger.manifest.state.paused:
         catalog.registry.set_state(name, MvState.PAUSED)
-    engine.outputs.sinks.load(engine.ledger.manifest.state.get("sinks", ()))
+    engine.outputs.sinks.load(engine.ledger.manifest.state.sinks)
     engine.time.restore(engine.ledger.manifest)
     engine.work.materialization.plan()
     if not engine.env.read_only:
@@ -77,5 +77,5 @@ def attach_operator(engine: Engine, name: str, operator: Any, spread: Spread = (
         engine.defined.catalog.programs[definition.name] = Program(
             definition.name, (applied(definition, operator, spread),)
         )
-        restore({definition.name: operator}, engine.ledger.manifest.state.get("operators", {}))
+        restore({definition.name: operator}, engine.ledger.manifest.state.operators)
         engine.work.materialization.plan()

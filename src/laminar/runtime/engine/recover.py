@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,7 +41,8 @@ def recover(root: Path, config: RecoveryConfig | None) -> Recovered:
     # Nobody can tell sinks what changes for them, so they are left out.
     storage = CheckpointStorage(root)
     checkpoint = load(storage, chosen)
-    done = go_back(root, storage, ManifestStore(root), checkpoint, state={"sinks": []})
+    state = replace(checkpoint[1].state, sinks=())
+    done = go_back(root, storage, ManifestStore(root), checkpoint, state=state)
     aside.move(root.resolve(), damaged_manifests(root), done.set_aside)
     found = checkpoint[0]
     metrics = DagRecoveryMetrics(
@@ -140,8 +141,8 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
         kept = current if definitions == "current" else None
         if kept is not None:
             _refuse_lost(manifest.catalog, kept)
-        sinks = _sinks(engine, manifest.state.get("sinks", []), current, kept or manifest.catalog)
-        state = {"settings": engine.defined.settings.given, "sinks": sinks}
+        sinks = _sinks(engine, manifest.state.sinks, current, kept or manifest.catalog)
+        state = replace(manifest.state, settings=engine.defined.settings.given, sinks=sinks)
         done = go_back(
             engine.env.root,
             engine.work.checkpoints.storage,
@@ -190,8 +191,8 @@ def _go_on_from(engine: Engine, manifest: Manifest) -> None:
 
 
 def _sinks(
-    engine: Engine, then: list[dict[str, Any]], before: list[dict[str, Any]], after: Any
-) -> list[dict[str, Any]]:
+    engine: Engine, then: Sequence[Mapping[str, Any]], before: list[dict[str, Any]], after: Any
+) -> tuple[Mapping[str, Any], ...]:
     """Return the sinks to go on with: those of the checkpoint, each told what changes by it."""
     now: Mapping[str, Any] = {each.name: each for each in engine.outputs.sinks.sinks()}
     differs = {*changed(after, before), *changed(before, after)}
@@ -210,7 +211,7 @@ def _sinks(
                 hint,
             )
         found.append({**each, "from_epoch": known.from_epoch})
-    return found
+    return tuple(found)
 
 
 def _refuse_lost(then: Any, kept: Any) -> None:

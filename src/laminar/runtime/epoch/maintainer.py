@@ -33,8 +33,8 @@ from laminar.delta.render import change
 from laminar.delta.sessions import resession
 from laminar.delta.topk import retop
 from laminar.model.trace import WEIGHT, Segment
+from laminar.model.trace_name import partial_trace
 from laminar.plan.nodes import Join, KeyedJoin, Node, children
-from laminar.runtime.catalog.storage_plan import partial_trace
 from laminar.runtime.epoch.late_rows import LateRows
 from laminar.runtime.epoch.python_operators import apply
 from laminar.runtime.epoch.shared_scan import SharedScan

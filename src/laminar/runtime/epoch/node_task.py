@@ -12,8 +12,8 @@ from laminar.dag import DagNode
 from laminar.delta.change import Version
 from laminar.delta.cost import is_cheap
 from laminar.delta.program import Mapped, Merged
+from laminar.model.trace_name import partial_trace, pending_trace
 from laminar.runtime.catalog.catalog import Catalog
-from laminar.runtime.catalog.storage_plan import partial_trace, pending_trace
 from laminar.runtime.epoch.executor import named_error
 from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.maintainer import Maintainer

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from laminar.errors import LaminarError, OperatorError
 from laminar.model.trace import Trace
-from laminar.runtime.catalog.storage_plan import partial_trace
+from laminar.model.trace_name import is_partial, relation_of
 from laminar.runtime.epoch.report import EpochReport, HeldReport, ViewReport
 from laminar.runtime.event_time.late_batch import LateBatch, TimedResults
 from laminar.runtime.relations.bindings import Bindings
@@ -38,9 +38,9 @@ class Outcome:
 def sizes_of(versions: Mapping[str, TraceVersions]) -> dict[str, int]:
     """Return how many partial rows each aggregate made."""
     return {
-        name.removesuffix(partial_trace("")): trace_versions.changed_rows
+        relation_of(name): trace_versions.changed_rows
         for name, trace_versions in versions.items()
-        if trace_versions.delta and name.endswith(partial_trace(""))
+        if trace_versions.delta and is_partial(name)
     }
 
 

@@ -94,7 +94,7 @@ class EpochRunner:
             defined,
             time,
             launcher,
-            lambda: ledger.manifest.state.get("operators", {}),
+            lambda: ledger.manifest.state.operators,
         )
         self.sizes: dict[str, int] = {}
         """Aggregate -> partial rows it made last."""

@@ -10,7 +10,7 @@ from laminar.delta.change import Version, columns, consolidate, table
 from laminar.delta.emission import Thresholds, emit_merged, emit_stored
 from laminar.delta.program import Aged, Emitted, Maintained, Merged, Periodic
 from laminar.model.trace import WEIGHT, Segment
-from laminar.runtime.catalog.storage_plan import pending_trace
+from laminar.model.trace_name import pending_trace
 from laminar.runtime.event_time.due import state_trace, that_age, that_close, thresholds
 from laminar.runtime.event_time.late_batch import TimedResults
 

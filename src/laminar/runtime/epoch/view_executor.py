@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from laminar.model.trace import Segment, Trace
+from laminar.model.trace_name import partial_trace, pending_trace, view_of
 from laminar.runtime.catalog.defined import Defined
-from laminar.runtime.catalog.storage_plan import partial_trace, pending_trace
 from laminar.runtime.epoch.attempt import EpochAttempt, Launcher
 from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.outcome import Outcome, sizes_of
@@ -52,7 +52,7 @@ class MvPipelineExecutor:
         defined: Defined,
         time: EventTime,
         launcher: Launcher,
-        operator_states: Callable[[], Mapping[str, str]],
+        operator_states: Callable[[], Mapping[str, bytes]],
     ) -> None:
         self._env = env
         self._defined = defined
@@ -231,7 +231,7 @@ class MvPipelineExecutor:
         outcome.reports = {k: v for k, v in outcome.reports.items() if k not in fallen}
         outcome.late = [batch for batch in outcome.late if batch.relation not in fallen]
         outcome.in_time = [
-            part.only(lambda trace: _view(trace) not in fallen) for part in outcome.in_time
+            part.only(lambda trace: view_of(trace) not in fallen) for part in outcome.in_time
         ]
 
     def _restore(self, views: Iterable[str]) -> None:
@@ -251,10 +251,6 @@ class MvPipelineExecutor:
             self._aside = self._env.workspace()
         self._aside.store.collect_limit = self._env.store.collect_limit
         return self._aside
-
-
-def _view(trace: str) -> str:
-    return trace.split("!")[0].split("#")[0]
 
 
 def _files(segments: Iterable[Segment]) -> set[str]:

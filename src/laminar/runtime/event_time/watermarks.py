@@ -121,13 +121,13 @@ class Watermarks:
         said: Mapping[str, int],
         parts: Mapping[str, Mapping[str, int]],
         now_ms: int,
-        cuts: Mapping[str, Mapping[str, int]] | None = None,
+        cuts: Mapping[int, Mapping[str, int]] | None = None,
     ) -> None:
         """Go on from what a manifest says; no part has been silent yet."""
         self._kept = dict(watermarks)
         self.said = dict(said)
         self.parts = {name: dict(each) for name, each in parts.items()}
-        self.cuts = {int(epoch): dict(marks) for epoch, marks in (cuts or {}).items()}
+        self.cuts = {epoch: dict(marks) for epoch, marks in (cuts or {}).items()}
         self.back(now_ms)
 
     def back(self, now_ms: int = 0) -> None:

@@ -6,15 +6,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from laminar.checkpoint.in_flight import InFlight
 from laminar.checkpoint.restore import finish, numbers
 from laminar.errors import ReadOnlyDatabase
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.timeline import Timeline
-from laminar.runtime.spark.environment import Environment
 from laminar.store import EpochLog, PendingLog
 
 
@@ -23,7 +24,7 @@ class Contents:
     """What a manifest says besides rows and positions."""
 
     catalog: Sequence[Mapping[str, Any]]
-    state: Mapping[str, Any]
+    state: EngineState
     watermarks: Mapping[str, int]
 
 
@@ -32,19 +33,24 @@ Describe = Callable[[int, Mapping[str, Any] | None], Contents]
 
 
 class Ledger:
-    """One writer's books. A commit is one write; what follows from it is told to `on_commit`."""
+    """One writer's books. A commit is one write; what follows from it is told to `on_commit`.
 
-    def __init__(self, env: Environment) -> None:
-        self._root = env.root
-        self._read_only = env.read_only
+    Args:
+        root: the folder that they are in.
+        compactor: merges what is stored; closed with the ledger.
+        read_only: whether another process writes.
+    """
+
+    def __init__(self, root: Path, compactor: Compactor, *, read_only: bool = False) -> None:
+        self._root = root
+        self._read_only = read_only
         self.lock = threading.RLock()
         """Held by whoever changes definitions or runs an epoch."""
-        self.timeline = Timeline(env.root, read_only=env.read_only)
-        self.wal = EpochLog(env.root, read_only=env.read_only)
-        self.pending = PendingLog(env.root, numbers(self.manifest))
-        self.in_flight = InFlight(env.root, self.manifest.epoch)
-        aside = env.workspace()
-        self.compactor = Compactor(aside.session, aside.store)
+        self.timeline = Timeline(root, read_only=read_only)
+        self.wal = EpochLog(root, read_only=read_only)
+        self.pending = PendingLog(root, numbers(self.manifest))
+        self.in_flight = InFlight(root, self.manifest.epoch)
+        self.compactor = compactor
         self.pins: list[Callable[[int], frozenset[int]]] = []
         """Each says which past epochs somebody still needs, as an epoch is committed."""
         self.describe: Describe

@@ -38,7 +38,7 @@ class Snapshot:
         Raises:
             NoCommonEpoch: a view began after the epoch that another one is at.
         """
-        progress, wanted = ViewProgress.from_json(manifest.state), list(names)
+        progress, wanted = ViewProgress.from_state(manifest.state), list(names)
         at = progress.reach(wanted, manifest.epoch)
         if at < manifest.epoch:
             progress.require(self.upstream(wanted), at, wanted)

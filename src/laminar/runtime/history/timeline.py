@@ -11,12 +11,15 @@ from typing import Any
 
 from laminar.checkpoint.fingerprint import stored_otherwise
 from laminar.errors import EpochNotFound, ManifestCorrupt, NotSupported, StoreUnwritable
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.store import ManifestStore, discard, sweep
 
 _LOG = logging.getLogger("laminar.store")
 _TRIES = 10
 """How often a manifest is looked for that another process replaces at the same time."""
+_NOTHING = Manifest(0, {}, {}, [], {}, EngineState(), "", revision=-1)
+"""What stands before the first commit."""
 
 
 class Timeline:
@@ -25,7 +28,7 @@ class Timeline:
     def __init__(self, root: Path, *, read_only: bool = False) -> None:
         self._root = root
         self.store = ManifestStore(root)
-        self.manifest = self.store.latest() or Manifest(0, {}, {}, [], {}, {}, "", revision=-1)
+        self.manifest = self.store.latest() or _NOTHING
         self.retained = 64
         """How many past epochs can be read again."""
         self.pinned: frozenset[int] = frozenset()
@@ -57,7 +60,7 @@ class Timeline:
         traces: Mapping[str, Trace],
         offsets: Mapping[str, Any],
         catalog: Sequence[Mapping[str, Any]],
-        state: Mapping[str, Any],
+        state: EngineState,
         watermarks: Mapping[str, int],
     ) -> None:
         """Make an epoch, or a new revision of the current one, visible with one write."""

@@ -18,6 +18,7 @@ from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import close
 from laminar.errors import DatabaseNotFound, LaminarError, SegmentMissing
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
+from laminar.model.trace_name import own_traces
 from laminar.runtime.catalog.definitions import (
     Definition,
     LateDefinition,
@@ -25,7 +26,6 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     from_json,
 )
-from laminar.runtime.catalog.storage_plan import partial_trace
 from laminar.runtime.scheduling.epoch_plan import Skip
 from laminar.runtime.scheduling.view_progress import ViewProgress
 from laminar.store import ManifestStore, PendingLog
@@ -142,7 +142,7 @@ class StatusReader:
             oldest,
             sum(trace.bytes for trace in manifest.traces.values()),
             dict(manifest.watermarks),
-            dict((manifest.state.get("clocks") or {}).get("late", {})),
+            dict(manifest.state.clocks.late),
             tuple(self._complete()),
             tuple(self._relations(manifest)),
         )
@@ -173,11 +173,7 @@ class StatusReader:
     ) -> RelationStatus:
         name = definition.name
         # A view's hidden parts and its accumulators count as its own.
-        own = {
-            key: trace
-            for key, trace in manifest.traces.items()
-            if key in (name, partial_trace(name)) or key.startswith(f"{name}#")
-        }
+        own = {key: manifest.traces[key] for key in own_traces(name, manifest.traces)}
         waiting, behind = 0, None
         if isinstance(definition, TableDefinition):
             if definition.connector is None:
@@ -186,14 +182,14 @@ class StatusReader:
                 behind = waiting > 0
             else:
                 behind = self._behind(definition, manifest.offsets.get(name))
-        is_fused = name in manifest.state.get("fused", ())
+        is_fused = name in manifest.state.fused
         state, reason = state_of(name, manifest)
         return RelationStatus(
             name,
             kind_of(definition),
             state,
             reason,
-            ViewProgress.from_json(manifest.state).cursor(name, manifest.epoch),
+            ViewProgress.from_state(manifest.state).cursor(name, manifest.epoch),
             None if is_fused else self._rows(name, own),
             sum(trace.rows for trace in own.values()),
             sum(trace.bytes for trace in own.values()),
@@ -245,8 +241,8 @@ def state_of(name: str, manifest: Manifest) -> tuple[str, str | None]:
 
     Why a view is behind is known as of the newest epoch that went without it.
     """
-    progress = ViewProgress.from_json(manifest.state)
-    if name in manifest.state.get("paused", ()):
+    progress = ViewProgress.from_state(manifest.state)
+    if name in manifest.state.paused:
         return "paused", None
     failure = progress.failures.get(name)
     if failure is not None:
@@ -255,7 +251,7 @@ def state_of(name: str, manifest: Manifest) -> tuple[str, str | None]:
         return "gated", "no view may see its rows yet"
     if name not in progress.behind:
         return "running", None
-    report = manifest.state.get("report") or {}
+    report = manifest.state.report
     said = {each["name"]: each["reason"] for each in report.get("held", ())}.get(name)
     return "scheduled" if said is not None and said.startswith(Skip.NOT_DUE) else "held", said
 

@@ -83,7 +83,7 @@ class DagChangelogPropagator:
     def reach(self, snapshot: Snapshot, relation: str) -> int:
         """Return the newest epoch of which it is settled what changed in a relation."""
         manifest = snapshot.manifest
-        return ViewProgress.from_json(manifest.state).cursor(relation, manifest.epoch)
+        return ViewProgress.from_state(manifest.state).cursor(relation, manifest.epoch)
 
     def epochs(self, snapshot: Snapshot, relation: str, after: int) -> list[int]:
         """Return the epochs a consumer has not taken, oldest first.

@@ -20,8 +20,9 @@ from laminar.delta.program import Mapped, Merged
 from laminar.delta.render import change
 from laminar.model.event_time import END_OF_TIME, final, through
 from laminar.model.trace import WEIGHT, Segment
+from laminar.model.trace_name import partial_trace
 from laminar.plan.nodes import Horizon, Project
-from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace
+from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.relations.trace_versions import TraceVersions
 from laminar.runtime.spark.statement_cache import StatementCache

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from laminar.delta.change import State, Version
 from laminar.delta.program import Merged, Periodic
 from laminar.model.trace import Segment, Trace
-from laminar.runtime.catalog.storage_plan import (
-    BaseTable,
-    StoragePlan,
-    partial_trace,
-    pending_trace,
-)
+from laminar.model.trace_name import partial_trace, pending_trace
+from laminar.runtime.catalog.storage_plan import BaseTable, StoragePlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
 from laminar.mv import MvState
 from laminar.mv.retry import Failure, RetryPolicy
@@ -57,7 +58,7 @@ class ViewScheduler:
 
     def restore(self) -> None:
         """Go on from what the newest manifest says; what was counted before is forgotten."""
-        self.progress = ViewProgress.from_json(self._manifest().state)
+        self.progress = ViewProgress.from_state(self._manifest().state)
         self.counters: dict[str, Counters] = {}
         self._known: tuple[StreamingDag, list[ViewGroup]] | None = None
 
@@ -254,11 +255,11 @@ class ViewScheduler:
         failures = {**self.progress.failures, **failed}
         return self.with_progress(replace(self.progress, failures=failures))
 
-    def saved(self) -> dict[str, Any]:
+    def saved(self, state: EngineState) -> EngineState:
         """Return what a manifest has to carry; relations that are gone are forgotten."""
         catalog = self._defined.catalog
         self.progress = self.progress.only(catalog.programs, self._defined.tables())
-        return {"paused": sorted(self.paused), **self.progress.to_json()}
+        return replace(self.progress.saved(state), paused=self.paused)
 
     def can_move(self, view: str) -> bool:
         """Whether a view would move if it were asked to."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from laminar.errors import NoCommonEpoch
+from laminar.model.state import EngineState
 from laminar.mv.retry import Failure
 
 
@@ -88,26 +88,26 @@ class ViewProgress:
             stepped_ms={**self.stepped_ms, **dict.fromkeys(names, now_ms)},
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for a manifest's state."""
-        return {
-            "held": dict(self.behind),
-            "filled": dict(self.filled),
-            "failures": {view: asdict(each) for view, each in self.failures.items()},
-            "gated": sorted(self.gated),
-            "stepped_ms": dict(self.stepped_ms),
-            "commits": dict(self.commits),
-        }
+    def saved(self, state: EngineState) -> EngineState:
+        """Return what a manifest carries, with this in it."""
+        return replace(
+            state,
+            behind=self.behind,
+            filled=self.filled,
+            failures={view: asdict(each) for view, each in self.failures.items()},
+            gated=self.gated,
+            stepped_ms=self.stepped_ms,
+            commits=self.commits,
+        )
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> ViewProgress:
-        """Read it back from a manifest's state."""
-        failures = state.get("failures", {})
+    def from_state(cls, state: EngineState) -> ViewProgress:
+        """Read it back from what a manifest carries."""
         return cls(
-            behind=dict(state.get("held", {})),
-            filled=dict(state.get("filled", {})),
-            failures={view: Failure(**each) for view, each in failures.items()},
-            gated=frozenset(state.get("gated", ())),
-            stepped_ms=dict(state.get("stepped_ms", {})),
-            commits=dict(state.get("commits", {})),
+            behind=state.behind,
+            filled=state.filled,
+            failures={view: Failure(**each) for view, each in state.failures.items()},
+            gated=state.gated,
+            stepped_ms=state.stepped_ms,
+            commits=state.commits,
         )

@@ -11,6 +11,7 @@ from laminar.delta.change import Version, table
 from laminar.delta.program import Shape
 from laminar.delta.render import Everything, change
 from laminar.model.trace import ARRIVAL, WEIGHT
+from laminar.model.trace_name import TraceName
 from laminar.plan.nodes import Node
 from laminar.runtime.spark.functions import known_functions
 
@@ -39,7 +40,7 @@ class SparkTyper:
         weighted = _empty(self._session, shape.numbered if numbered else shape.stored)
         for version in Version:
             weighted.createOrReplaceTempView(table(shape.name, version))
-        if "#" not in shape.name:
+        if TraceName.parse(shape.name).part is None:
             plain = weighted.drop(WEIGHT, ARRIVAL)
             plain.createOrReplaceTempView(f"`{shape.name}`")
 

@@ -17,6 +17,7 @@ from laminar.dag import (
 )
 from laminar.delta.program import Shape
 from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, NotSupported
+from laminar.model.trace_name import is_plain
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition, ViewDefinition
 from laminar.runtime.catalog.python_objects import OBJECT, Spread
 from laminar.runtime.catalog.view_options import resolve
@@ -49,6 +50,7 @@ def attach(engine: Engine, dag: StreamingDag) -> None:
     """Define every node of a DAG that is not defined yet, in execution order."""
     dag.validate()
     _refuse_unused(dag)
+    _refuse_names(engine, dag)
     for node_id in dag.execution_order():
         node = dag.nodes[node_id]
         inputs = tuple(dag.nodes[each].name for each in dag.upstream(node_id))
@@ -83,6 +85,14 @@ def _refuse_unused(dag: StreamingDag) -> None:
             )
         if edge.source_port != 0:
             raise NotSupported(f"output port {edge.source_port} on the edge {ends}", "use port 0")
+
+
+def _refuse_names(engine: Engine, dag: StreamingDag) -> None:
+    """Refuse new names under which another one's parts or accumulators may be kept."""
+    for node in dag.nodes.values():
+        keeps_rows = node.node_type is not DagNodeType.SINK
+        if keeps_rows and not is_plain(node.name) and not engine.defined.catalog.exists(node.name):
+            raise NotSupported(f'the name "{node.name}"', "choose one without # and !")
 
 
 def _source(engine: Engine, node: DagNode) -> None:

@@ -14,6 +14,7 @@ from laminar.errors import (
     SqlSyntaxError,
     UnknownRelation,
 )
+from laminar.model.trace_name import SIGNS
 from laminar.runtime.catalog.compile_view import refuse_own_columns
 from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.catalog.source_options import for_connector, parse
@@ -49,7 +50,7 @@ _MODES = {
     s.EmitKind.PERIODICALLY: Mode.PERIODIC,
 }
 
-_OWN_SIGNS = "#!.`"
+_OWN_SIGNS = f"{SIGNS}.`"
 _OWN_ENDS = tuple(f"__{version.value}" for version in Version)
 
 
@@ -108,33 +109,7 @@ class StatementRunner:
     def _create_table(self, statement: s.CreateTable) -> None:
         if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
             return
-        refuse_own_columns([column.name for column in statement.columns])
-        options = dict(statement.options)
-        connector = options.pop("connector", None)
-        is_source = statement.kind is s.RelationKind.SOURCE
-        strange = for_connector(options) if is_source else options
-        if connector is None and strange:
-            raise NotSupported(f"{next(iter(strange))} without a connector", "leave it out")
-        definition = TableDefinition(
-            statement.name,
-            tuple((f.name, f.type, f.nullable) for f in statement.schema.fields),
-            is_source=is_source,
-            connector=connector,
-            options=options,
-            sql=statement.text,
-            primary_key=statement.primary_key,
-            **_event_time(statement),
-        )
-        refuse_unfit_keys(definition)
-        way_in = parse(options, pushed=connector is None)
-        if definition.event_time is None and (way_in.alignment_group or way_in.idle_timeout_ms):
-            raise NoWatermark(definition.name)
-        if not way_in.keeps_all and (definition.primary_key or not is_source):
-            hint = "declare a SOURCE without PRIMARY KEY: a row may replace one that is needed"
-            raise NotSupported("retain = 'used' here", hint)
-        if connector is not None and definition.primary_key and not definition.is_source:
-            raise NotSupported("PRIMARY KEY of a table with a connector", "declare a SOURCE")
-        create_table(self._engine, definition)
+        create_table(self._engine, table_definition(statement))
 
     def _create_view(self, statement: s.CreateView) -> None:
         definition = self._view_definition(statement)
@@ -177,15 +152,7 @@ class StatementRunner:
         return False
 
     def _view_definition(self, statement: s.CreateView) -> ViewDefinition:
-        options = resolve(statement.options, self._engine.defined.settings.text)
-        return ViewDefinition(
-            statement.name,
-            statement.query,
-            sql=statement.text,
-            emission=_emission(statement),
-            defined_at=str(statement.location),
-            **options,
-        )
+        return view_definition(statement, self._engine.defined.settings.text)
 
     def _alter_view(self, statement: s.AlterView) -> None:
         name = self._view(statement.name)
@@ -288,6 +255,49 @@ class StatementRunner:
                 return self._showing.explain_query(target)
             case _:
                 return self._showing.explain_dag()
+
+
+def table_definition(statement: s.CreateTable) -> TableDefinition:
+    """Return what CREATE TABLE or CREATE SOURCE defines; raise if its parts do not go together."""
+    refuse_own_columns([column.name for column in statement.columns])
+    options = dict(statement.options)
+    connector = options.pop("connector", None)
+    is_source = statement.kind is s.RelationKind.SOURCE
+    strange = for_connector(options) if is_source else options
+    if connector is None and strange:
+        raise NotSupported(f"{next(iter(strange))} without a connector", "leave it out")
+    definition = TableDefinition(
+        statement.name,
+        tuple((f.name, f.type, f.nullable) for f in statement.schema.fields),
+        is_source=is_source,
+        connector=connector,
+        options=options,
+        sql=statement.text,
+        primary_key=statement.primary_key,
+        **_event_time(statement),
+    )
+    refuse_unfit_keys(definition)
+    way_in = parse(options, pushed=connector is None)
+    if definition.event_time is None and (way_in.alignment_group or way_in.idle_timeout_ms):
+        raise NoWatermark(definition.name)
+    if not way_in.keeps_all and (definition.primary_key or not is_source):
+        hint = "declare a SOURCE without PRIMARY KEY: a row may replace one that is needed"
+        raise NotSupported("retain = 'used' here", hint)
+    if connector is not None and definition.primary_key and not definition.is_source:
+        raise NotSupported("PRIMARY KEY of a table with a connector", "declare a SOURCE")
+    return definition
+
+
+def view_definition(statement: s.CreateView, defaults: Callable[[str], str]) -> ViewDefinition:
+    """Return what CREATE MATERIALIZED VIEW defines; `defaults` are those of its options."""
+    return ViewDefinition(
+        statement.name,
+        statement.query,
+        sql=statement.text,
+        emission=_emission(statement),
+        defined_at=str(statement.location),
+        **resolve(statement.options, defaults),
+    )
 
 
 def _stays(hold: Hold, view: str) -> str:

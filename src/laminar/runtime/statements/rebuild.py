@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from laminar.delta.program import Program
 from laminar.errors import NotSupported
 from laminar.model.trace import Trace
-from laminar.runtime.catalog.storage_plan import partial_trace, pending_trace
+from laminar.model.trace_name import partial_trace, pending_trace
 from laminar.runtime.epoch.executor import named_error
 from laminar.runtime.epoch.materialization import Filler
 from laminar.runtime.spark.workspace import Workspace
