@@ -180,6 +180,8 @@ if TYPE_CHECKING:
         UnknownSetting,
         UnsupportedFormat,
         ViewNotFound,
+        WriterBusy,
+        WriteWithinEpoch,
     )
     from laminar.model import (
         EdgeId,
@@ -314,6 +316,8 @@ _HOMES: dict[str, str] = {
     "UnknownOption": "laminar.errors",
     "UnknownRelation": "laminar.errors",
     "UnsupportedFormat": "laminar.errors",
+    "WriterBusy": "laminar.errors",
+    "WriteWithinEpoch": "laminar.errors",
     "ViewNotFound": "laminar.errors",
     "BadRequest": "laminar.errors",
     "BadSetting": "laminar.errors",
@@ -582,6 +586,8 @@ __all__ = [
     "ViewNotFound",
     "ViewReport",
     "WatermarkAlignmentGroup",
+    "WriteWithinEpoch",
+    "WriterBusy",
     "compute_consistency_groups",
     "connect",
     "derive_channel_type",

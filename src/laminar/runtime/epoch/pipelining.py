@@ -227,6 +227,5 @@ def _landed(aloft: InFlightEpoch, committed: Mapping[str, Trace]) -> Outcome:
         },
         in_time=[aloft.attempt.maintainer.in_time.results],
         late=aloft.attempt.maintainer.late.batches,
-        bindings=aloft.attempt.bindings,
         sizes=sizes_of(versions),
     )

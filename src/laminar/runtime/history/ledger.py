@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from laminar.errors import ReadOnlyDatabase
 from laminar.model.trace import Manifest, Trace
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.timeline import Timeline
+from laminar.runtime.history.turn import WriterTurn
 from laminar.runtime.spark.environment import Environment
 from laminar.store import EpochLog, PendingLog
 
@@ -37,8 +37,8 @@ class Ledger:
     def __init__(self, env: Environment) -> None:
         self._root = env.root
         self._read_only = env.read_only
-        self.lock = threading.RLock()
-        """Held by whoever changes definitions or runs an epoch."""
+        self.turn = WriterTurn(env.root)
+        """Whoever changes definitions or runs an epoch has it; see docs/locks.md."""
         self.timeline = Timeline(env.root, read_only=env.read_only)
         self.wal = EpochLog(env.root, read_only=env.read_only)
         self.pending = PendingLog(env.root, numbers(self.manifest))
