@@ -76,6 +76,8 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.CheckpointCorrupt(3, "/state/checkpoints/3", "it ends early"),
     errors.DatabaseLocked("/state", "process 12 on here"),
     errors.DatabaseClosed("/state"),
+    errors.WriterBusy("epoch 12", 14.2, "laminar-loop"),
+    errors.WriteWithinEpoch("CREATE TABLE u", "v"),
     errors.UnknownConnector("kafak", ["kafka"]),
     errors.UnknownOption("files", "paht", ["path"]),
     errors.MissingOption("files", "path", "a folder"),

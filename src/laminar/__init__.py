@@ -47,6 +47,7 @@ _NAMES = {
         SourceReadFailed SparkUnavailable SpillCorrupt SqlError SqlSyntaxError StoreError
         StoreUnwritable SubscriptionEnded TooManyCheckpoints UnknownColumn UnknownConnector
         UnknownFunction UnknownOption UnknownRelation UnknownSetting UnsupportedFormat ViewNotFound
+        WriteWithinEpoch WriterBusy
     """,
     "model": "EdgeId EpochId Field NodeId Schema StatePartitionId",
     "mv": "CascadingWatermarkTracker MaterializedView MvRegistry MvState",
@@ -54,8 +55,11 @@ _NAMES = {
     "runtime.catalog.compile_view": "RefreshPolicy",
     "runtime.catalog.time_settings": "TimeSettings",
     "runtime.engine.background_loop": "LoopStatus",
+    "runtime.epoch.executor": "DagExecutor",
     "runtime.epoch.python_operators": "OperatorContext",
     "runtime.epoch.report": "EpochReport ViewReport",
+    "runtime.epoch.view_executor": "MvPipelineExecutor",
+    "runtime.ingest.connector_bridge": "ConnectorDagBridge",
     "runtime.introspection.metrics": "Metrics NodeMetrics",
     "runtime.output.changelog": "DagChangelogPropagator",
     "runtime.output.subscriptions": "Subscription",

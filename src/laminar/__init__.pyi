@@ -171,6 +171,8 @@ from laminar.errors import (
     UnknownSetting,
     UnsupportedFormat,
     ViewNotFound,
+    WriterBusy,
+    WriteWithinEpoch,
 )
 from laminar.model import (
     EdgeId,
@@ -199,12 +201,21 @@ from laminar.runtime.catalog.time_settings import (
 from laminar.runtime.engine.background_loop import (
     LoopStatus,
 )
+from laminar.runtime.epoch.executor import (
+    DagExecutor,
+)
 from laminar.runtime.epoch.python_operators import (
     OperatorContext,
 )
 from laminar.runtime.epoch.report import (
     EpochReport,
     ViewReport,
+)
+from laminar.runtime.epoch.view_executor import (
+    MvPipelineExecutor,
+)
+from laminar.runtime.ingest.connector_bridge import (
+    ConnectorDagBridge,
 )
 from laminar.runtime.introspection.metrics import (
     Metrics,
@@ -249,6 +260,7 @@ __all__ = [
     "CheckpointProgress",
     "CheckpointTimeout",
     "ClosingSource",
+    "ConnectorDagBridge",
     "ConnectorError",
     "ConsistencyGroup",
     "CursorCorrupt",
@@ -262,6 +274,7 @@ __all__ = [
     "DagCheckpointMetadata",
     "DagEdge",
     "DagError",
+    "DagExecutor",
     "DagNode",
     "DagNodeType",
     "DagRecoveryManager",
@@ -312,6 +325,7 @@ __all__ = [
     "MulticastBuffer",
     "MvCycleDetected",
     "MvError",
+    "MvPipelineExecutor",
     "MvRegistry",
     "MvState",
     "NoCheckpointFound",
@@ -392,6 +406,8 @@ __all__ = [
     "ViewNotFound",
     "ViewReport",
     "WatermarkAlignmentGroup",
+    "WriteWithinEpoch",
+    "WriterBusy",
     "compute_consistency_groups",
     "connect",
     "derive_channel_type",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.mv import MvState
 from laminar.runtime.catalog.catalog import Catalog
@@ -104,7 +105,7 @@ def manifest(
 ) -> Manifest:
     """Return what an epoch holds, as if it had been committed."""
     listed = [] if definitions is None else to_json(definitions.in_order())
-    kept = {**(progress or ViewProgress()).to_json(), **state}
+    kept = replace((progress or ViewProgress()).saved(EngineState()), **state)
     return Manifest(epoch, traces or {}, {}, listed, {}, kept, START.isoformat())
 
 
@@ -116,7 +117,7 @@ def snapshot(found: Catalog, *args: Any, **given: Any) -> Snapshot:
 def ledger(root: Path, describe: Callable[[], Contents] | None = None) -> Ledger:
     """Return the books of a folder, of a database that says nothing but its rows."""
     made = Ledger(root, Compactor(NO_SPARK, NO_SPARK))
-    nothing = Contents((), {}, {})
+    nothing = Contents((), EngineState(), {})
     made.describe = lambda _epoch, _report: nothing if describe is None else describe()
     return made
 
@@ -183,6 +184,6 @@ class Parts:
         progress = scheduler.after(plan, fallen, failed, now)
         scheduler.count(plan, fallen, failed)
         with scheduler.with_progress(progress):
-            state = scheduler.saved()
+            state = scheduler.saved(EngineState())
             self.manifest = replace(self.manifest, epoch=plan.epoch, state=state)
         return plan

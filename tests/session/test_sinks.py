@@ -114,7 +114,7 @@ def test_an_epoch_is_a_file(
         assert db.execute("SHOW SINKS").rows() == []
 
 
-def _crash(_epoch: int, _bindings: object) -> None:
+def _crash() -> None:
     raise KeyboardInterrupt
 
 

@@ -63,7 +63,7 @@ from laminar.errors.mv import (
     SourceNotFound,
     ViewNotFound,
 )
-from laminar.errors.session import DatabaseClosed
+from laminar.errors.session import DatabaseClosed, WriterBusy, WriteWithinEpoch
 from laminar.errors.sql import (
     AmbiguousColumns,
     BadSetting,
@@ -184,6 +184,8 @@ __all__ = [
     "UnknownSetting",
     "UnsupportedFormat",
     "ViewNotFound",
+    "WriteWithinEpoch",
+    "WriterBusy",
     "did_you_mean",
     "nearest",
 ]

@@ -39,7 +39,9 @@ def ways(root: Path, **options: str) -> tuple[ConnectorDagBridge, Any]:
     parts: Any = SimpleNamespace(
         defined=SimpleNamespace(catalog=SimpleNamespace(definitions={"t": table}), sources={}),
         ledger=SimpleNamespace(
-            manifest=SimpleNamespace(offsets={}, epoch=0), pending=SlowLog(root)
+            manifest=SimpleNamespace(offsets={}, epoch=0),
+            pending=SlowLog(root),
+            turn=SimpleNamespace(is_inside=False),
         ),
     )
     clock, unused = ManualClock(datetime(2024, 1, 1)), cast("Any", None)

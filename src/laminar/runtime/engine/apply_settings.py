@@ -24,7 +24,7 @@ class AppliedSettings:
     def change(self, settings: Settings) -> None:
         """Use other settings from now on, and remember them."""
         engine = self._engine
-        with engine.changing():
+        with engine.changing("SET"):
             before, engine.defined.settings = engine.defined.settings, settings
             try:
                 self.apply()
@@ -47,6 +47,8 @@ class AppliedSettings:
         engine.defined.catalog.limit_fan_out(number("max_fan_out"))
         engine.ledger.timeline.retained = number("retained_epochs")
         engine.ledger.compactor.fanout = number("compaction_fanout")
+        engine.ledger.turn.timeout_ms = number("writer_timeout_ms")
+        engine.outputs.sinks.turn.timeout_ms = number("writer_timeout_ms")
         engine.env.workspaces.furnish(number("epochs_in_flight"), number("collect_limit_rows"))
         for name in _LIMITS:
             setattr(limits, name, number(name) if name in given else getattr(self._first, name))

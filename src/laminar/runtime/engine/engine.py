@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.source import close
-from laminar.errors import OperatorError
 from laminar.model.state import EngineState
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.defined import Defined
@@ -21,7 +21,8 @@ from laminar.runtime.catalog.settings import Settings
 from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.engine.apply_settings import AppliedSettings
 from laminar.runtime.engine.checkpoints import Checkpoints
-from laminar.runtime.engine.follow import POLL_SECONDS, as_stored, follow
+from laminar.runtime.engine.closing import close_all
+from laminar.runtime.engine.follow import POLL_SECONDS, Follower, as_stored
 from laminar.runtime.engine.open import define, typer
 from laminar.runtime.engine.work import Work
 from laminar.runtime.epoch.attempt import Launcher
@@ -37,6 +38,7 @@ from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.ledger import Contents, Ledger
 from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.turn import inside
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.primary_keys import Upserts
 from laminar.runtime.ingest.pruning import SourcePruning
@@ -64,7 +66,7 @@ class Engine:
     |---|---|
     | `env` | folder, Spark, workspaces, clock: what never changes while it is open |
     | `defined` | catalog, settings, connectors, operators: what a statement changes |
-    | `ledger` | commits, the log of epochs, rows that wait, the lock of whoever writes |
+    | `ledger` | commits, the log of epochs, rows that wait, the turn of whoever writes |
     | `time`, `scheduler` | where event time stands, and where every view does |
     | `outputs` | the log of changes, sinks, subscriptions |
     | `work` | intake, epochs, what is stored, checkpoints |
@@ -91,12 +93,14 @@ class Engine:
         self.work = self._work()
         self.applied_settings = AppliedSettings(self)
         self._connect()
+        self._follower = Follower(self) if read_only else None
         define(self)
         self.show(Snapshot(self.ledger.manifest, self.defined.catalog))
         self.work.pruning.follow()
         if read_only:
             self.show(as_stored(self, self.ledger.manifest))
         else:
+            self.outputs.sinks.open()
             remove_ports(root)
             self.ledger.pending.keep_only(self.defined.tables())
             self.ledger.finish_restore()
@@ -113,7 +117,7 @@ class Engine:
         )
         log = DagChangelogPropagator(timeline, self.scheduler, between)
         cursors = CursorStore(env.root, cached=not env.read_only)
-        sinks = Publisher(defined, log, self.snapshot, lambda: self.scheduler.since, cursors)
+        sinks = Publisher(defined, log, self.snapshot, cursors, env.root)
         poll = POLL_SECONDS if env.read_only else None
         followed = Subscriptions(defined, log, timeline, self.snapshot, env.root, poll)
         return Outputs(log, sinks, followed)
@@ -131,10 +135,7 @@ class Engine:
         full = FullQueries(env.workspace())
         launcher = Launcher(defined, full, executor, checkpoints)
         upserts = Upserts(env.workspaces.first.session, env.store)
-        publish = self.outputs.sinks.publish
-        runner = EpochRunner(
-            env, ledger, defined, time, scheduler, inlets, upserts, launcher, publish
-        )
+        runner = EpochRunner(env, ledger, defined, time, scheduler, inlets, upserts, launcher)
         pipeline = EpochPipeline(env, ledger, defined, time, scheduler, inlets, runner, launcher)
         stored = Materialization(
             env, ledger, defined, time, scheduler, full, executor, pruning, self.outputs.tapped
@@ -161,10 +162,12 @@ class Engine:
         """Gather what every part wants to find again in a manifest."""
         watermarks = self.time.watermarks.settle(epoch, self.scheduler.since)
         defined = self.defined
+        with inside(self.env.store.root, "the snapshot of an operator"):
+            operators = operator_states(defined.operators)
         state = EngineState(
             fused=defined.catalog.relations.fused,
             outlines=defined.catalog.outline(),
-            operators=operator_states(defined.operators),
+            operators=operators,
             settings=defined.settings.given,
             sinks=tuple(self.outputs.sinks.to_json()),
             # A new revision of an epoch is still the epoch that was run.
@@ -176,13 +179,14 @@ class Engine:
     # Defining: the statements do the work
 
     @contextmanager
-    def changing(self, *affected: str) -> Iterator[None]:
-        """Work on a copy of the definitions; a failure leaves those that readers see.
+    def changing(self, what: str, *affected: str) -> Iterator[None]:
+        """Have the turn, and work on a copy of the definitions; a failure leaves those of before.
 
         Args:
+            what: the statement, for those who wait for it.
             affected: views whose columns may change on the way.
         """
-        with self.ledger.lock:
+        with self.ledger.turn(what):
             before = self.defined.catalog
             self.defined.catalog = before.copy()
             try:
@@ -193,7 +197,7 @@ class Engine:
                 self.work.executor.forget()
                 raise
 
-    # Stepping: `work.runner` and `work.pipeline` do the work
+    # Stepping: `work.runner` and `work.pipeline` do the work, the driver tells others of it
 
     def step(self, *, whole: bool = True) -> EpochReport | None:
         """Run one epoch; None if there is nothing to do.
@@ -202,9 +206,8 @@ class Engine:
             whole: over all that is pending; otherwise over what the bridges have ready.
         """
         ledger, work = self.ledger, self.work
-        with ledger.lock:
+        with ledger.turn("a step"):
             self.defined.require_attached()
-            self.outputs.sinks.catch_up()
             if logged := ledger.wal.open_after(ledger.epoch):
                 return work.runner.run(self._still_there(logged[0]), logged[0])
             taken = work.inlets.cut(whole=whole)
@@ -228,39 +231,37 @@ class Engine:
 
         None if it is there already.
         """
-        with self.ledger.lock:
+        with self.ledger.turn(f"REFRESH {view}"):
             self.defined.require_attached()
-            self.outputs.sinks.catch_up()
             taken = self.work.inlets.cut(whole=True)
             if not taken and self.scheduler.cursor(view) == self.ledger.epoch:
                 return None
             return self.catch_up([view], taken)
 
     def flow(
-        self, notify: Callable[[EpochReport], object], limit: int = 32, *, whole: bool = True
+        self, notify: Callable[[EpochReport], object], limit: int, *, whole: bool = True
     ) -> bool:
         """Run up to so many epochs over what is pending; say whether there was anything to do.
 
         Epochs overlap where that cannot be seen from outside, see `epoch.pipelining`.
 
+        Args:
+            notify: takes every report, in the turn: it only notes it.
+            limit: how many epochs at most.
+            whole: see `step`.
+
         Raises:
-            OperatorError: a view failed; an epoch that was committed without it has been told.
+            OperatorError: a view failed; the epoch that was committed without it is in the error.
         """
         ledger, pipeline = self.ledger, self.work.pipeline
-        try:
-            with ledger.lock:
-                if not pipeline.is_possible() or ledger.wal.open_after(ledger.epoch):
-                    report = self.step(whole=whole)
-                    if report is not None:
-                        notify(report)
-                    return report is not None
-                self.defined.require_attached()
-                self.outputs.sinks.catch_up()
-                return pipeline.flow(notify, limit, whole=whole) > 0
-        except OperatorError as error:
-            if error.report is not None:
-                notify(error.report)
-            raise
+        with ledger.turn("epochs"):
+            if not pipeline.is_possible() or ledger.wal.open_after(ledger.epoch):
+                report = self.step(whole=whole)
+                if report is not None:
+                    notify(report)
+                return report is not None
+            self.defined.require_attached()
+            return pipeline.flow(notify, limit, whole=whole) > 0
 
     def _still_there(self, logged: LoggedEpoch) -> list[Range]:
         known = self.defined.catalog.definitions
@@ -268,17 +269,17 @@ class Engine:
 
     def advance_watermark(self, name: str, watermark: int) -> None:
         """Say that a source has no more rows before a time; true from the next epoch on."""
-        with self.ledger.lock:
+        with self.ledger.turn(f"a watermark of {name}"):
             table = self.defined.catalog.resolve(name)
             self.time.watermarks.advance(table, watermark)
             self.ledger.recommit()
-            self.work.inlets.say(table, watermark)
+        self.work.inlets.say(table, watermark)  # behind a poll that is on its way
         self.work.inlets.wake()
 
     def settle(self) -> None:
         """Wait for background work, and compact until nothing is left to compact."""
         ledger = self.ledger
-        with ledger.lock:
+        with ledger.turn("compaction"):
             while True:
                 traces = ledger.compactor.adopt(ledger.manifest.traces, wait=True)
                 if traces != ledger.manifest.traces:
@@ -296,8 +297,8 @@ class Engine:
 
         A reader beside another process looks on disk first, and moves to what it finds there.
         """
-        if self.env.read_only:
-            follow(self)
+        if self._follower is not None:
+            self._follower.follow()
         return self._shown
 
     def show(self, snapshot: Snapshot) -> None:
@@ -306,15 +307,31 @@ class Engine:
 
     # Closing
 
+    def leave(self, names: Iterable[str]) -> list[Callable[[], object]]:
+        """Part from the ways in and the connectors of tables; return what closes them.
+
+        Whoever has the turn calls this, and what it returns when the turn is over: a connector may
+        take its time.
+        """
+        left = list(names)
+        ways = [self.work.inlets.forget(name) for name in left]
+        sources = [self.defined.sources.pop(name, None) for name in left]
+        return [
+            *(way for way in ways if way is not None),
+            *(partial(close, source) for source in sources if source is not None),
+        ]
+
     def close(self) -> None:
-        """Stop threads and close sources; committed epochs are on disk already."""
-        with self.ledger.lock:
+        """Stop threads and close connectors; committed epochs are on disk already.
+
+        Raises:
+            WriterBusy: somebody writes for longer than the patience lasts; nothing is closed.
+        """
+        with self.ledger.turn("close"):
+            self.ledger.turn.close()
             self.work.executor.forget()
-            self.work.inlets.close()
-            self.work.checkpoints.close()
-            for source in self.defined.sources.values():
-                close(source)
-            self.outputs.sinks.close()
-            self.ledger.close()
-            if not self.env.read_only:
-                remove_ports(self.env.root)
+            ways = self.leave({*self.defined.tables(), *self.defined.sources})
+        ends = [self.outputs.sinks.close, *ways, self.work.checkpoints.close, self.ledger.close]
+        if not self.env.read_only:
+            ends.append(partial(remove_ports, self.env.root))
+        close_all(ends)

@@ -1,11 +1,12 @@
 """Readers beside a writer: an engine that is read only moves to whatever was committed last.
 
-It takes no lock and writes nothing. Every query sees one committed manifest, the newest at the time
+It writes nothing, and has no turn. Every query sees one committed manifest, the newest at the time
 it is asked; definitions are compiled anew only when they have changed.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from laminar.checkpoint.restore import numbers
@@ -21,15 +22,23 @@ POLL_SECONDS = 0.2
 """How often somebody who waits for an epoch looks whether there is one."""
 
 
-def follow(engine: Engine) -> None:
-    """Move to the newest epoch, if there is a newer one."""
-    with engine.ledger.lock:
-        before = engine.ledger.manifest
-        if not engine.ledger.timeline.refresh():
-            return
-        now = engine.ledger.manifest
-        _move(engine, defined_anew=_defined(before) != _defined(now))
-        engine.show(as_stored(engine, now))
+class Follower:
+    """Moves an engine to what another process has committed; one of its readers at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._moving = threading.Lock()
+
+    def follow(self) -> None:
+        """Move to the newest epoch, if there is a newer one."""
+        engine = self._engine
+        with self._moving:
+            before = engine.ledger.manifest
+            if not engine.ledger.timeline.refresh():
+                return
+            now = engine.ledger.manifest
+            _move(engine, defined_anew=_defined(before) != _defined(now))
+            engine.show(as_stored(engine, now))
 
 
 def _move(engine: Engine, *, defined_anew: bool) -> None:

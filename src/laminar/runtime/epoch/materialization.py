@@ -230,19 +230,21 @@ class Materialization:
 
     def store_followed(self) -> bool:
         """Store what subscriptions follow, unless somebody works right now; say whether."""
-        if not self._ledger.lock.acquire(blocking=False):
-            return False
-        try:
-            if self.is_busy():
+        with self._ledger.turn.if_free("storing what is followed") as is_mine:
+            if not is_mine or self.is_busy():
                 return False
-            finished = self._defined.catalog.relations.finished
-            self.plan()
-            if self._defined.catalog.relations.finished != finished:
-                traces = self._with_finished(finished, self._ledger.manifest.traces)
-                self._ledger.recommit(traces)
+            before = self._defined.catalog
+            self._defined.catalog = before.copy()  # others read by the plan of before
+            try:
+                self.plan()
+                if self._defined.catalog.relations.finished != before.relations.finished:
+                    self._ledger.recommit(
+                        self._with_finished(before.relations.finished, self._ledger.manifest.traces)
+                    )
+            except BaseException:
+                self._defined.catalog = before
+                raise
             return True
-        finally:
-            self._ledger.lock.release()
 
     def _with_finished(
         self, before: frozenset[str], traces: Mapping[str, Trace]

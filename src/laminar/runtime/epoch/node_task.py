@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import replace
 
@@ -50,7 +49,6 @@ class EpochTask:
         self.sizes = sizes
         self._late_kept = late_kept
         self.reports: dict[str, ViewReport] = {}
-        self._handover = threading.Lock()
         self._done: list[str] = []
         self._next: EpochTask | None = None
 
@@ -104,21 +102,20 @@ class EpochTask:
 
     def finished(self, node: DagNode) -> None:
         """Leave what a node holds now to the epoch that follows."""
-        with self._handover:
-            self._done.append(node.name)
-            if self._next is not None:
-                self._leave(node.name, self._next)
+        self._done.append(node.name)
+        if self._next is not None:
+            self._leave(node.name, self._next)
 
     def follow(self, earlier: EpochTask) -> None:
         """Stand on what an epoch leaves that may still be on its way.
 
-        A node of this epoch begins when the same node of the earlier one has finished, so it never
-        sees a trace before it is what the earlier epoch made of it.
+        The executor calls this and `finished`, one at a time. A node of this epoch begins when the
+        same node of the earlier one has finished, so it never sees a trace before it is what the
+        earlier epoch made of it.
         """
-        with earlier._handover:
-            earlier._next = self
-            for name in earlier._done:
-                earlier._leave(name, self)
+        earlier._next = self
+        for name in earlier._done:
+            earlier._leave(name, self)
 
     def _leave(self, name: str, later: EpochTask) -> None:
         mine, theirs = self._bindings.versions, later._bindings.versions

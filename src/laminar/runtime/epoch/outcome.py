@@ -10,7 +10,6 @@ from laminar.model.trace import Trace
 from laminar.model.trace_name import is_partial, relation_of
 from laminar.runtime.epoch.report import EpochReport, HeldReport, ViewReport
 from laminar.runtime.event_time.late_batch import LateBatch, TimedResults
-from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import TraceVersions
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
 from laminar.runtime.spark.error_translation import first_sentence
@@ -29,8 +28,6 @@ class Outcome:
     """Views that stay where they were because they, or something they depend on, failed."""
     in_time: list[TimedResults] = field(default_factory=list)
     late: list[LateBatch] = field(default_factory=list)
-    bindings: Bindings | None = None
-    """The relations of the move that carries views from the last epoch to this one."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Aggregate -> the partial rows it made."""
 

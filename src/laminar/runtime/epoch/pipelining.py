@@ -228,6 +228,5 @@ def _landed(landed: InFlightEpoch, committed: Mapping[str, Trace]) -> Outcome:
         },
         in_time=[landed.attempt.maintainer.in_time.results],
         late=landed.attempt.maintainer.late.batches,
-        bindings=landed.attempt.bindings,
         sizes=sizes_of(versions),
     )

@@ -19,7 +19,7 @@ from laminar.runtime.epoch.python_operators import restore
 from laminar.runtime.epoch.report import ViewReport
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import EpochTime
-from laminar.runtime.relations.bindings import Bindings
+from laminar.runtime.history.turn import inside
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan, Move
 from laminar.runtime.spark.environment import Environment
@@ -92,12 +92,6 @@ class MvPipelineExecutor:
                 self._drop(plan.stepping(), outcome, traces)
                 raise PassedOver(outcome)
         self._drop(outcome.fallen, outcome, traces)
-        if outcome.bindings is None:  # only tables went from the last epoch to this one
-            relations = self._defined.catalog.relations
-            versions = versions_of(relations, traces, plan.epoch - 1, plan.epoch)
-            outcome.bindings = Bindings(
-                workspace.session, workspace.store, relations, versions, epoch_time=epoch_time
-            )
         return outcome
 
     def _run(
@@ -122,8 +116,6 @@ class MvPipelineExecutor:
             attempts.append(self._carefully(attempts[0], failures, each, epoch_time, workspace))
             failures = attempts[1].failures()
         self._adopt(attempts, each, outcome)
-        if is_newest:
-            outcome.bindings = attempts[-1].bindings
         if failures:
             outcome.failures |= failures
             catalog = self._defined.catalog
@@ -237,8 +229,9 @@ class MvPipelineExecutor:
     def _restore(self, views: Iterable[str]) -> None:
         """Give Python operators the state that was committed last."""
         operators = self._defined.operators
-        given = {name: operators[name] for name in views if name in operators}
-        restore(given, self._operator_states())
+        for name in [each for each in views if each in operators]:
+            with inside(self._env.store.root, name):
+                restore({name: operators[name]}, self._operator_states())
 
     def _own(self, views: Iterable[str]) -> list[str]:
         """Return the traces that views are kept in."""

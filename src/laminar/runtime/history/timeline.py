@@ -21,6 +21,9 @@ _TRIES = 10
 _NOTHING = Manifest(0, {}, {}, [], {}, EngineState(), "", revision=-1)
 """What stands before the first commit."""
 
+_REMEMBERED = 8
+"""So many past epochs are kept in memory, for those who follow closely."""
+
 
 class Timeline:
     """One writer moves it forward; `manifest` is where it stands."""
@@ -33,6 +36,8 @@ class Timeline:
         """How many past epochs can be read again."""
         self.pinned: frozenset[int] = frozenset()
         """Epochs that somebody still has to read, however old."""
+        self._recent: dict[int, Manifest] = {}
+        """Past epochs that are pinned, as far as they are in memory."""
         if not read_only:
             sweep(root, self.store.live_files())
 
@@ -76,8 +81,17 @@ class Timeline:
             committed_at=datetime.now(UTC).isoformat(),
         )
         self.store.commit(manifest)
-        self.manifest = manifest
+        before, self.manifest = self.manifest, manifest
+        self._remember(before)
         self._tidy_up()
+
+    def _remember(self, before: Manifest) -> None:
+        """Keep an epoch in memory that is over; only one that stays on disk, too."""
+        known = self._recent
+        if before.epoch < self.epoch and before.revision >= 0:
+            known = {**known, before.epoch: before}
+        newest = list(known.items())[-_REMEMBERED:]
+        self._recent = {epoch: each for epoch, each in newest if epoch in self.pinned}
 
     def _tidy_up(self) -> None:
         """Let go of epochs that nobody needs; what cannot be removed stays, and does no harm.
@@ -92,6 +106,7 @@ class Timeline:
     def adopt(self, manifest: Manifest) -> None:
         """Go on from an epoch that was committed beside this timeline, by a restore."""
         self.manifest = manifest
+        self._recent = {}
 
     def kept(self) -> list[Manifest]:
         """Return all epochs that can be read, oldest first."""
@@ -104,6 +119,8 @@ class Timeline:
 
     def get(self, epoch: int) -> Manifest:
         """Return an epoch as it was committed last; raise if it is not kept."""
+        if (known := self._recent.get(epoch)) is not None:
+            return known
         for _ in range(_TRIES):
             # A writer beside us may put a newer revision in its place, or remove it for good.
             with suppress(FileNotFoundError):
@@ -113,6 +130,8 @@ class Timeline:
     def at(self, epoch: int, names: Iterable[str]) -> Manifest:
         """Return an older epoch, if the named relations were defined then as they are now."""
         manifest = self.get(epoch)
+        if manifest.catalog == self.manifest.catalog:
+            return manifest
         differs = stored_otherwise(manifest.catalog, self.manifest.catalog)
         for name in names:
             if name in differs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -30,12 +31,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class Turn(Protocol):
+    """The writer's turn, as the bridges see it."""
+
+    def __call__(self, what: str, /) -> AbstractContextManager[None]:
+        """Keep others from moving to another epoch meanwhile."""
+        ...
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether an epoch waits for the caller, who therefore must not wait for one."""
+        ...
+
+
 class Positions(Protocol):
     """The ledger, as the bridges see it."""
 
     @property
-    def lock(self) -> AbstractContextManager[object]:
-        """Held by whoever moves to another epoch."""
+    def turn(self) -> Turn:
+        """Whoever moves to another epoch has it."""
         ...
 
     @property
@@ -92,9 +106,9 @@ class ConnectorDagBridge:
         self._pruning = pruning
         self._reader = reader
         self._inlets: dict[str, AnyInlet] = {}
-        # Users push without the engine's lock; a table must never have two ways in. Whoever holds
-        # this waits at most for a poll, and polls never ask for it.
-        self._opening = threading.RLock()
+        # Users push beside the writer; a table must never have two ways in.
+        self._opening = threading.Lock()
+        self._leaving: dict[str, SourceInlet] = {}  # not closed yet: a poll may be on its way
         self._changed = threading.Condition()
         self._signals = 0
         self._running = False
@@ -127,16 +141,22 @@ class ConnectorDagBridge:
 
     def of(self, name: str) -> AnyInlet:
         """Return the inlet of a table; it is opened where the last epoch left it."""
+        self._end_other(name)
         with self._opening:
             definition = self._defined.catalog.definitions.get(name)
             if not isinstance(definition, TableDefinition):  # dropped while somebody waited
                 raise UnknownRelation(name, sorted(self._defined.catalog.definitions))
-            source = self._defined.sources.get(name)
             found = self._inlets.get(name)
-            if isinstance(found, SourceInlet) and found.source is not source:
-                found.close()
-                found = None
             return found if found is not None else self._opened(definition)
+
+    def _end_other(self, name: str) -> None:
+        """Close a way that another one takes the place of; this may wait for its poll."""
+        found = self._inlets.get(name)
+        if isinstance(found, SourceInlet) and found.source is not self._defined.sources.get(name):
+            self.forget(name)
+        leaving = self._leaving.get(name)
+        if leaving is not None:
+            self._end(name, leaving)
 
     def _opened(self, definition: TableDefinition) -> AnyInlet:
         name = definition.name
@@ -258,7 +278,8 @@ class ConnectorDagBridge:
             try:
                 return inlet.admit(rows)
             except Backpressure:
-                if not self.running or threading.current_thread().name == LOOP:
+                in_loop = threading.current_thread().name == LOOP or self._ledger.turn.is_inside
+                if in_loop or not self.running:
                     raise
             self.wait(seen, _LOOK_AGAIN)
         return True
@@ -271,7 +292,7 @@ class ConnectorDagBridge:
 
     def pump(self) -> None:
         """Let all sources be polled that have room."""
-        with self._ledger.lock:  # nobody goes back to another epoch meanwhile
+        with self._ledger.turn("polling"):  # nobody goes back to another epoch meanwhile
             for name in self._read():
                 inlet = self.of(name)
                 if isinstance(inlet, SourceInlet):
@@ -308,17 +329,26 @@ class ConnectorDagBridge:
         """Return what went through each bridge."""
         return {name: each.counters for name, each in tuple(self._inlets.items())}
 
-    def forget(self, name: str) -> None:
-        """Close the way of a table that is dropped."""
+    def forget(self, name: str) -> Callable[[], None] | None:
+        """Part from the way of a table; one that is asked for again opens where it is committed.
+
+        Returns:
+            What ends its thread, for whoever has no turn: a poll may be on its way.
+        """
         with self._opening:
             found = self._inlets.pop(name, None)
+            if isinstance(found, SourceInlet):
+                self._leaving[name] = found
+                return partial(self._end, name, found)
             if found is not None:
                 found.close()
+            return None
 
-    def close(self) -> None:
-        """End all threads; a way that is asked for again opens at the committed position."""
-        for name in tuple(self._inlets):
-            self.forget(name)
+    def _end(self, name: str, inlet: SourceInlet) -> None:
+        inlet.close()
+        with self._opening:
+            if self._leaving.get(name) is inlet:
+                del self._leaving[name]
 
 
 LOOP = "laminar-loop"

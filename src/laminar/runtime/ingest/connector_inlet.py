@@ -29,11 +29,11 @@ class SourceInlet:
     Law: `cut` returns ranges that follow each other, each with exactly the rows that the source
     gives for it; only what `DropNewest` let go lies between them.
 
-    The producer's side (`Polling`) is under `_sending`, the consumer's (`BatchWriter`) under
-    `_taking`:
+    One thread at a time asks the connector, under `_asking`, which nobody takes but to ask it. What
+    goes into the bridge is under `_sending`, what comes out of it (`BatchWriter`) under `_taking`:
     an epoch does not wait for a source that is slow to answer, unless it asks for all that is
-    there now. Whoever needs both takes them in this order; the thread that polls holds one at a
-    time and never waits for an epoch.
+    there now. Whoever needs several takes them in this order; the thread that polls never waits
+    for an epoch.
     """
 
     def __init__(
@@ -51,8 +51,9 @@ class SourceInlet:
         self.error: Exception | None = None
         """What the last poll in the background failed with."""
         self._site = site
-        self._sending = threading.RLock()
-        self._taking = threading.RLock()
+        self._asking = threading.Lock()
+        self._sending = threading.Lock()
+        self._taking = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"laminar-source-{definition.name}")
         self._future: Future[None] | None = None
         self._past = BridgeCounters()
@@ -90,6 +91,7 @@ class SourceInlet:
             self._site,
             self.bridge,
             self._forming,
+            self._sending,
             position,
             () if spill is None else spill.way_from(position),
         )
@@ -119,7 +121,7 @@ class SourceInlet:
             self._future = self._pool.submit(self._keep_polling)
 
     def _fill(self) -> None:
-        with self._sending:
+        with self._asking:
             self._polling.poll()
         with self._taking:
             self._forming.form(flush=True)
@@ -128,7 +130,7 @@ class SourceInlet:
         try:
             found = True
             while found and self._site.is_running() and not self._is_settling:
-                with self._sending:
+                with self._asking:
                     found = self._polling.poll()
                 with self._taking:
                     is_ready = self._forming.form(flush=False)
@@ -158,9 +160,10 @@ class SourceInlet:
                 self._forming.form(flush=False)
                 return self._forming.ready
         looked = self._wait()
-        with self._sending:
-            if not looked and not self._forming.has_rows():
+        if not looked and not self._forming.has_rows():
+            with self._asking:
                 self._polling.poll()
+        with self._sending:
             self.bridge.send_checkpoint(epoch)
             self._barriers += 1
         with self._taking:
@@ -179,7 +182,7 @@ class SourceInlet:
 
     def say(self, watermark: int) -> None:
         """Send a watermark behind all rows that were read so far."""
-        with self._sending:
+        with self._asking, self._sending:
             self.bridge.send_watermark(watermark)
 
     def take(self, taken: Range, epoch: int) -> ReadRange | None:
@@ -219,7 +222,7 @@ class SourceInlet:
     def restart(self, position: Any, epoch: int) -> None:
         """Go on from a committed position: an epoch has failed, or another one was restored."""
         self._settle()
-        with self._sending, self._taking:
+        with self._asking, self._sending, self._taking:
             self._past = replace(self.counters, waiting=0, waiting_bytes=0)
             self._forming.discard(self._site.root)
             self._open(position, epoch)

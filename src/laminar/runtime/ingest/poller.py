@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ class Polling:
         site: where it is read.
         bridge: where ranges go.
         forming: the other side, which numbers what is read.
+        sending: held while something goes into the bridge, never while the source is asked.
         position: where the last range ended.
         way: what an earlier process has spilled, and what it had in memory before.
     """
@@ -57,6 +59,7 @@ class Polling:
         site: InletContext,
         bridge: PipelineBridge,
         forming: BatchWriter,
+        sending: AbstractContextManager[object],
         position: Any,
         way: Iterable[Step | SpillFile],
     ) -> None:
@@ -65,6 +68,7 @@ class Polling:
         self._site = site
         self._bridge = bridge
         self._forming = forming
+        self._sending = sending
         self._position = position
         self._way = deque(way)
         self._unsent: tuple[Any, Range, dict[str, int]] | None = None
@@ -104,7 +108,8 @@ class Polling:
             return sent
         while self._way and isinstance(file := self._way[0], SpillFile):
             self._way.popleft()
-            self._bridge.adopt(file)
+            with self._sending:
+                self._bridge.adopt(file)
             self._position = file.step.end
         return True
 
@@ -123,9 +128,10 @@ class Polling:
     def _send(self, rows: Any, taken: Range, marks: dict[str, int]) -> bool:
         high = max(marks.values(), default=None)
         try:
-            self._bridge.send_batch(
-                rows, event_time=high, start=taken.start, end=taken.end, note=marks
-            )
+            with self._sending:
+                self._bridge.send_batch(
+                    rows, event_time=high, start=taken.start, end=taken.end, note=marks
+                )
         except Backpressure:
             self._unsent = (rows, taken, marks)
             return False

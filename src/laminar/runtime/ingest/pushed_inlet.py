@@ -62,7 +62,7 @@ class PushedInlet:
         self._pending = pending
         self._clock = clock
         self._wake = wake
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._past = BridgeCounters()
         self._is_closed = False
         self._open(position)
@@ -150,7 +150,7 @@ class PushedInlet:
         """Note that an epoch has taken a range; one that no `cut` returned is a replay's."""
         with self._lock:
             if not self._ready or self._ready[-1].end != taken.end:
-                self.restart(taken.end, 0)
+                self._restart(taken.end)
                 return
             parts = [part.rows for batch in self._ready for part in batch.parts]
             self._bytes -= sum(part.size for part in parts if isinstance(part, PendingRows))
@@ -170,12 +170,15 @@ class PushedInlet:
     def restart(self, position: Any, epoch: int) -> None:  # noqa: ARG002
         """Go on from a committed position; rows after it come again."""
         with self._lock:
-            past = self.counters
-            self._open(position or 0)
-            again = self.bridge.counters
-            self._past = replace(
-                past, sent=past.sent - again.sent, batches=past.batches - again.batches
-            )
+            self._restart(position or 0)
+
+    def _restart(self, position: int) -> None:
+        past = self.counters
+        self._open(position)
+        again = self.bridge.counters
+        self._past = replace(
+            past, sent=past.sent - again.sent, batches=past.batches - again.batches
+        )
 
     def close(self) -> None:
         """Take no more."""

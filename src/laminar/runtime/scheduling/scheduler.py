@@ -5,7 +5,6 @@ See `epoch_plan` for the laws.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -38,7 +37,7 @@ class Counters:
 
 
 class ViewScheduler:
-    """The progress of all views; whoever changes it holds the ledger's lock.
+    """The progress of all views; whoever changes it has the writer's turn.
 
     Args:
         defined: what there is.
@@ -52,8 +51,8 @@ class ViewScheduler:
         self._defined = defined
         self._manifest = manifest
         self._clock = clock
-        self._locked: set[str] = set()
-        self._guard = threading.Lock()
+        self._locked: dict[object, frozenset[str]] = {}
+        """Who builds views anew -> which; each puts in and takes out its own."""
         self.restore()
 
     def restore(self) -> None:
@@ -130,7 +129,8 @@ class ViewScheduler:
         """
         registry = self._defined.catalog.registry
         groups = self.groups()
-        situation = HoldRules(self._defined.catalog, self.progress, frozenset(self._locked), now_ms)
+        locked = frozenset[str]().union(*tuple(self._locked.values()))
+        situation = HoldRules(self._defined.catalog, self.progress, locked, now_ms)
         skipped = situation.skipped(groups, frozenset(forced))
         for view, reason in (failed or {}).items():
             skipped[view] = Hold(Skip.FAILED, view, reason)
@@ -269,10 +269,9 @@ class ViewScheduler:
     @contextmanager
     def locked(self, views: Collection[str]) -> Iterator[None]:
         """Keep views where they are while somebody builds them anew beside the epochs."""
-        with self._guard:
-            self._locked |= set(views)
+        builder = object()
+        self._locked[builder] = frozenset(views)
         try:
             yield
         finally:
-            with self._guard:
-                self._locked -= set(views)
+            del self._locked[builder]

@@ -102,9 +102,10 @@ def _source(engine: Engine, node: DagNode) -> None:
     is_known = engine.defined.catalog.exists(node.name)
     if not is_known and node.output_schema is None:
         raise InvalidSchema(f'source "{node.name}" has no schema; give one with schema=')
-    if connector is not None:
-        engine.defined.sources[node.name] = connector
     if is_known or node.output_schema is None:
+        if connector is not None:
+            with engine.ledger.turn(f"the connector of {node.name}"):
+                engine.defined.sources[node.name] = connector
         return
     columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
     create_table(
@@ -112,6 +113,7 @@ def _source(engine: Engine, node: DagNode) -> None:
         TableDefinition(
             node.name, columns, is_source=True, connector=OBJECT if connector is not None else None
         ),
+        connector,
     )
 
 

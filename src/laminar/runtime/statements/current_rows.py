@@ -1,6 +1,6 @@
 """A table as a change sees it: committed rows and all that is pending.
 
-Whoever asks holds the engine's lock: an epoch would move rows from the one to the other.
+Whoever asks has the writer's turn: an epoch would move rows from the one to the other.
 """
 
 from __future__ import annotations

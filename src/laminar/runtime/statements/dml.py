@@ -42,9 +42,9 @@ class Dml:
         self._engine = engine
         self._reader = reader
         self._current = CurrentRows(engine, reader)
-        # Held from looking at the rows until the change is pending: two deletions of one row must
+        # Had from looking at the rows until the change is pending: two deletions of one row must
         # not both find it, nor may an epoch take rows away meanwhile.
-        self._changing = engine.ledger.lock
+        self._changing = engine.ledger.turn
         self._schemas: dict[tuple[Any, ...], pa.Schema] = {}
 
     def insert(self, table: str, rows: Any) -> int:
@@ -56,7 +56,7 @@ class Dml:
         """Take back one copy of each row; raise if one is not there, then nothing is taken."""
         definition = self._kept_table(table)
         data = self._arrow(definition, rows)
-        with self._changing:
+        with self._changing(f"DELETE FROM {definition.name}"):
             return self._push(definition, self._current.copies(definition, data), -1)
 
     def insert_query(self, table: str, names: tuple[str, ...], frame: DataFrame) -> int:
@@ -92,7 +92,7 @@ class Dml:
         """Make new rows pending; with a primary key, an old row goes or the new one is refused."""
         if not definition.primary_key or not data.num_rows:
             return self._push(definition, data, 1)
-        with self._changing:
+        with self._changing(f"INSERT INTO {definition.name}"):
             if definition.upserts:
                 delta = self._current.replacing(
                     definition, last_of_each(data, definition.primary_key)
@@ -107,7 +107,7 @@ class Dml:
         """Take back all rows that meet a condition."""
         definition = self._kept_table(table)
         query = f"SELECT * FROM {_matching(definition.name, condition)}"
-        with self._changing:
+        with self._changing(f"DELETE FROM {definition.name}"):
             return self._push(definition, self._current.run(definition, query), -1)
 
     def update(
@@ -126,14 +126,14 @@ class Dml:
         come = f"STRUCT({new}, CAST(NULL AS BIGINT) AS {ARRIVAL}, 1L AS {WEIGHT})"
         pairs = f"ARRAY({gone}, {come}) AS __pair"
         query = f"SELECT {pairs} FROM {_matching(definition.name, condition)}"
-        with self._changing:
+        with self._changing(f"UPDATE {definition.name}"):
             both = self._current.run(definition, query, then=_EACH_OF_PAIR)
             return self._change(definition, both) // 2
 
     def merge(self, statement: Merge) -> int:
         """Change a table by the rows of a query; return how many rows were changed."""
         definition = self._kept_table(statement.table)
-        with self._changing:
+        with self._changing(f"MERGE INTO {definition.name}"):
             found = self._current.run(
                 definition,
                 merge_query(statement, definition, self._source_columns(statement)),
