@@ -584,6 +584,7 @@ MIRRORS = {
     # Each command and each page has an entry of its own.
     "app": {"cli", "console"},
     # One name, two things: not on purpose, and no more of them.
+    "closing": {"plan", "runtime.engine"},
     "columns": {"bridge", "sql"},
     "folder": {"connectors", "console"},
     "graph": {"console", "dag"},
