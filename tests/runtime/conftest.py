@@ -1,4 +1,4 @@
-"""A store and its ports in a session of their own, set up as epochs have it."""
+"""A store and its statement cache in a session of their own, set up as epochs have it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from laminar.runtime.output.changelog import DagChangelogPropagator
 from laminar.runtime.output.sinks import Publisher
 from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.statement_cache import remove_ports
+from laminar.runtime.spark.statement_cache import remove_links
 from laminar.runtime.spark.workspace import Workspace, Workspaces
 from laminar.store import EpochLog, LoggedEpoch, PendingLog, Range
 
@@ -112,7 +112,7 @@ class Engine:
         if read_only:
             self.show(as_stored(self, self.manifest))
         else:
-            remove_ports(root)
+            remove_links(root)
             self.pending.keep_only(self.tables())
             self.finish_restore()
 
@@ -349,4 +349,4 @@ class Engine:
             self.publisher.close()
             self.wal.close()
             if not self.read_only:
-                remove_ports(self.root)
+                remove_links(self.root)

@@ -25,9 +25,9 @@ _EPOCH_SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.cbo.enabled": "false",
-    # Of how many files one task may read what is marked for it, see `prepared`.
+    # Of how many files one task may read what is marked for it (`plan_cache`).
     "spark.sql.optimizer.singleTaskExecution.maxNumFiles": "1000000",
-    # Only this kind of relation can be told that the files of a folder are others, see `ports`.
+    # Only this kind of relation can be told that the files of a folder are others (`plan_cache`).
     "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
     # Spark describes every plan to listeners, at length, whether anybody listens or not.
     "spark.sql.ui.explainMode": "simple",
