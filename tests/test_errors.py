@@ -88,6 +88,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.NotRetained("trades", 'column "note" is not kept'),
     errors.LoopFailed("division by zero", 5),
     errors.SparkUnavailable("spark://nowhere", "could not parse it"),
+    errors.SparkAccessUnavailable("fast", "it is reached over Spark Connect"),
     errors.PortUnavailable("127.0.0.1", 80, "permission denied"),
     errors.BadRequest("there is no /nothing"),
     errors.JavaUnavailable("Laminar needs Java 17+ and found no java on the PATH."),

@@ -210,6 +210,7 @@ def test_the_statements_asked_for_last_are_remembered(
     assert len(texts) == 4
 
 
+@pytest.mark.usefixtures("statement_cache")
 def test_where_there_are_no_links_epochs_go_on_without(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -227,6 +228,7 @@ def test_where_there_are_no_links_epochs_go_on_without(
     assert Counter("no links here" in each.message for each in caplog.records)[True] == 1
 
 
+@pytest.mark.usefixtures("statement_cache")
 def test_an_epoch_analyses_nothing_that_the_last_one_has(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,7 +242,9 @@ def test_an_epoch_analyses_nothing_that_the_last_one_has(
                 SELECT t.k, t.v, s.s FROM t JOIN sums s ON t.k = s.k;
             """
         )
-        texts = analysed(db.engine.workspaces.first.statement_cache, monkeypatch)
+        statement_cache = db.engine.workspaces.first.statement_cache
+        assert statement_cache is not None
+        texts = analysed(statement_cache, monkeypatch)
         grown = []
         for number in range(6):
             db.insert("t", [(each % 3, each) for each in range(number, number + 5)])
@@ -271,6 +275,7 @@ def test_a_frame_that_an_operator_keeps_stays_what_it_was(spark: SparkSession) -
         assert [values(each) for each in kept] == [[], [0], [1], [2]]
 
 
+@pytest.mark.usefixtures("statement_cache")
 def test_no_link_is_left_behind(spark: SparkSession, tmp_path: Path) -> None:
     with laminar.connect(tmp_path, spark=spark) as db:
         db.execute("CREATE TABLE t (a INT)")
