@@ -16,6 +16,7 @@ from laminar.errors import (
     UnknownColumn,
     UnknownFunction,
     UnknownRelation,
+    sentences,
 )
 from laminar.sql.tokens import tokenize
 
@@ -130,7 +131,7 @@ def _parts(name: str) -> list[str]:
 
 def first_sentence(error: BaseException) -> str:
     """Return what an error says, without the plan and the stack below it."""
-    return _message(error).strip().split("\n")[0].split(" SQLSTATE")[0].strip()
+    return sentences.first_sentence(_message(error))
 
 
 def _message(error: BaseException) -> str:
