@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from laminar.delta.program import Shape
@@ -22,6 +22,9 @@ from laminar.sql.tokens import tokenize
 
 SPARK_FAILS = (PySparkException, Py4JJavaError)
 """What Spark raises; the second where PySpark does not translate."""
+
+START_FAILS = (PySparkException, Py4JError)
+"""What starting Spark raises; the second also if Java is gone before it has answered."""
 
 _PART = re.compile(r"`((?:[^`]|``)*)`")
 _PARSED_AT = re.compile(r"\(line (\d+), pos (\d+)\)")

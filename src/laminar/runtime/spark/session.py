@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from laminar.errors import JavaUnavailable, SparkUnavailable
 from laminar.preflight import java_problem
 from laminar.runtime.spark.access import access_to, way_to_start
-from laminar.runtime.spark.error_translation import first_sentence
+from laminar.runtime.spark.error_translation import START_FAILS, first_sentence
 from laminar.runtime.spark.portable import PortableSpark
 
 if TYPE_CHECKING:
@@ -109,8 +109,6 @@ def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
     problem = java_problem()
     if problem is not None:
         raise JavaUnavailable(problem)
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
@@ -128,7 +126,7 @@ def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
         if master.startswith("local"):
             access_to(spark).lighten(spark)
         return spark
-    except (Py4JError, PySparkException) as error:
+    except START_FAILS as error:
         raise SparkUnavailable(master, first_sentence(error)) from None
 
 
