@@ -50,7 +50,7 @@ from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.runtime.scheduling.scheduler import ViewScheduler
 from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.session import own_session
-from laminar.runtime.spark.statement_cache import remove_ports
+from laminar.runtime.spark.statement_cache import remove_links
 from laminar.runtime.spark.workspace import Workspaces
 from laminar.store import LoggedEpoch, Range, SegmentStore
 from laminar.store.cursors import CursorStore
@@ -101,7 +101,7 @@ class Engine:
             self.show(as_stored(self, self.ledger.manifest))
         else:
             self.outputs.sinks.open()
-            remove_ports(root)
+            remove_links(root)
             self.ledger.pending.keep_only(self.defined.tables())
             self.ledger.finish_restore()
 
@@ -333,5 +333,5 @@ class Engine:
             ways = self.leave({*self.defined.tables(), *self.defined.sources})
         ends = [self.outputs.sinks.close, *ways, self.work.checkpoints.close, self.ledger.close]
         if not self.env.read_only:
-            ends.append(partial(remove_ports, self.env.root))
+            ends.append(partial(remove_links, self.env.root))
         close_all(ends)
