@@ -16,6 +16,7 @@ from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.model.trace_name import TraceName
 from laminar.plan.nodes import Node
 from laminar.runtime.spark.functions import known_functions
+from laminar.runtime.spark.session import own_session, partitions
 from laminar.sql.tokens import Kind, tokenize
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class SparkTyper:
         self._lock = threading.Lock()
         for name, value in _TOLD_WHOLE.items():
             session.conf.set(name, value)
+
+    @classmethod
+    def beside(cls, spark: SparkSession) -> SparkTyper:
+        """Return one in a session of its own: names that are declared there disturb nobody."""
+        return cls(own_session(spark, partitions()))
 
     def functions(self) -> tuple[str, ...]:
         """Return the names of all functions."""
