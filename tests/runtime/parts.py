@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -72,6 +74,12 @@ def catalog(
         stored=frozenset(stored), keep_fused=frozenset(), tapped=frozenset(tapped)
     )
     return found
+
+
+@lru_cache(maxsize=64)
+def _compiled(script: str, settings: tuple[tuple[str, str], ...]) -> Catalog:
+    """Return the definitions of a script that many tests ask for; each changes a copy."""
+    return catalog(script, settings=Settings(dict(settings)))
 
 
 def add_view(found: Catalog, definition: ViewDefinition) -> None:
@@ -143,7 +151,9 @@ class Parts:
         self.clock = ManualClock(START)
         chosen = Settings(settings)
         limits = TimeSettings(self.clock)
-        self.defined = Defined(catalog(script, settings=chosen), chosen, limits)
+        compiled = _compiled(script, tuple(chosen.given.items())).copy()
+        self.defined = Defined(compiled, chosen, limits)
+        self._script, self._settings = script, settings
         self.manifest = manifest(epoch, progress=progress)
         self.time = EventTime(lambda: self.defined.catalog, limits)
         for each in self.defined.tables().values():
@@ -155,6 +165,19 @@ class Parts:
     def catalog(self) -> Catalog:
         """What is defined."""
         return self.defined.catalog
+
+    def reopened(self) -> Parts:
+        """Return what a process finds that opens the database after this one, at the same time."""
+        found = Parts(self._script, settings=self._settings)
+        found.clock.advance((self.clock() - found.clock()) / 1000)
+        state = self.scheduler.saved(self.time.saved(EngineState()))
+        written = replace(self.manifest, watermarks=self.time.watermarks.current, state=state)
+        found.manifest = Manifest.from_json(json.loads(json.dumps(written.to_json())))
+        for view in state.paused:
+            found.pause(view)
+        found.time.restore(found.manifest)
+        found.scheduler.restore()
+        return found
 
     def pause(self, *views: str) -> None:
         """Pause views, as a user does."""

@@ -432,6 +432,28 @@ def test_a_row_is_late_once_for_a_view_that_was_held(db: laminar.Database) -> No
     assert db.metrics().late_rows == {"w": 2}
 
 
+def test_windows_of_a_view_that_was_paused_before_its_first_watermark(db: laminar.Database) -> None:
+    """While one source is silent nothing closes; what then closes for others waits for a pause."""
+    source(db, "ev", delay=0)
+    source(db, "other", delay=0)
+    window = "TUMBLE(ts, INTERVAL '10' SECOND)"
+    db.execute("CREATE MATERIALIZED VIEW both AS SELECT * FROM ev UNION ALL SELECT * FROM other")
+    for name in ("v", "w"):
+        db.execute(
+            f"CREATE MATERIALIZED VIEW {name} AS SELECT SUM(x) AS x FROM both GROUP BY {window}"
+            " EMIT AFTER WATERMARK"
+        )
+    put(db, [("a", 1, 1), ("a", 2, 2)], "ev")
+    db.step()
+    db.execute("PAUSE MATERIALIZED VIEW w")
+    put(db, [("a", 4, 45)], "ev")
+    put(db, [("a", 8, 45)], "other")
+    db.step()
+    assert (rows(db, "v"), rows(db, "w")) == ([(3,)], [])
+    db.execute("RESUME MATERIALIZED VIEW w")
+    assert rows(db, "w") == [(3,)]
+
+
 def test_the_nearest_row_follows_every_change(db: laminar.Database) -> None:
     """Rows come and go on both sides, at any time, some at the same one, some with NULL."""
     tests = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}

@@ -144,8 +144,7 @@ class EventTime:
         )
         if at is None:
             return self.watermarks.now(now)
-        reads = self._defined().registry.dependency_map()
-        return EpochTime({}, self.watermarks.marks_at(at, reads), now)
+        return EpochTime({}, self.watermarks.marks_at(at), now)
 
     def after(
         self,
@@ -172,14 +171,7 @@ class EventTime:
             emitted |= dict.fromkeys(part.shown, epoch_time.now_ms)
             aged |= part.aged_to
         clocks = Clocks(emitted, aged, counts)
-        marks = {
-            name: self.watermarks.cuts.get(behind[name], {}).get(
-                name, epoch_time.before.get(name, mark)
-            )
-            if name in behind
-            else mark
-            for name, mark in epoch_time.after.items()
-        }
+        marks = self.watermarks.standing(epoch_time.after, behind)
         useless = cutoffs(self._defined().relations, marks, clocks.aged_to)
         for name, (path, bound) in useless.items():
             if name in traces:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -77,8 +77,10 @@ class Watermarks:
 
     def __init__(self, graph: DependencyGraph, idle_timeout_ms: int | None = None) -> None:
         self._tables: dict[str, TableDefinition] = {}
+        self._graph = graph
         self._tracker = DagWatermarkTracker(graph, idle_timeout_ms=idle_timeout_ms)
         self._kept: dict[str, int] = {}
+        self._now_ms = 0  # the wall clock, as it was told last
         self.said: dict[str, int] = {}
         self.parts: dict[str, dict[str, int]] = {}
         self._moved: dict[str, dict[str, int]] = {}  # as an epoch that is not committed leaves them
@@ -128,11 +130,12 @@ class Watermarks:
         self.said = dict(said)
         self.parts = {name: dict(each) for name, each in parts.items()}
         self.cuts = {epoch: dict(marks) for epoch, marks in (cuts or {}).items()}
-        self.back(now_ms)
+        self._now_ms = now_ms
+        self.back()
 
-    def back(self, now_ms: int = 0) -> None:
-        """Forget what moved since the last committed epoch."""
-        self._moved = {}
+    def back(self) -> None:
+        """Return to the last committed epoch; the silence of every part is counted anew."""
+        self._moved, now_ms = {}, self._now_ms
         self._tracker.restore(self._kept)
         for name, known in self.parts.items():
             for part in known:
@@ -171,6 +174,7 @@ class Watermarks:
 
     def move(self, largest: Mapping[str, Mapping[str, int]], now_ms: int) -> EpochTime:
         """Advance by the largest event time of each part of a table, and by what was said."""
+        self._now_ms = now_ms
         for name, parts in largest.items():
             known = self._moved.setdefault(name, dict(self.parts.get(name, {})))
             marks = {part: time - self._tables[name].delay_us for part, time in parts.items()}
@@ -210,19 +214,38 @@ class Watermarks:
             epoch_time, before=self.cuts.get(start, {}), after=self.cuts.get(stop, epoch_time.after)
         )
 
-    def marks_at(self, epoch: int, reads: Mapping[str, Collection[str]]) -> dict[str, int]:
-        """Return the watermarks at an epoch, also of views that were not defined then.
+    def marks_at(self, epoch: int) -> dict[str, int]:
+        """Return the watermarks at an epoch that some view stands at, also of views defined since.
+
+        Law: a view has none while one of its inputs has none, unless nobody waits for that input.
+        """
+        return self._with_views(self.cuts.get(epoch, {}))
+
+    def _with_views(self, marks: Mapping[str, int]) -> dict[str, int]:
+        found = dict(marks)
+        for view, sources in self._graph.dependency_map().items():
+            known = [found.get(each) for each in sources if each in found or not self.is_idle(each)]
+            least = [mark for mark in known if mark is not None]
+            if view not in found and least and len(least) == len(known):
+                found[view] = min(least)
+        return found
+
+    def standing(self, marks: Mapping[str, int], behind: Mapping[str, int]) -> dict[str, int]:
+        """Return watermarks, with those of views that stay at older epochs as they were there.
+
+        A view that had none there has none: windows that it holds have not been shown yet.
 
         Args:
-            epoch: one that some view stands at.
-            reads: view -> what it reads, each view after those it reads.
+            marks: those of the newest epoch.
+            behind: view that stays -> its epoch.
         """
-        marks = dict(self.cuts.get(epoch, {}))
-        for view, sources in reads.items():
-            known = [marks[each] for each in sources if each in marks]
-            if view not in marks and known:
-                marks[view] = min(known)
-        return marks
+        # A view that is left behind only now is at the epoch before: what is kept is of then.
+        then = {at: self._with_views(self.cuts.get(at, self._kept)) for at in set(behind.values())}
+        known = {
+            name: then[behind[name]].get(name) if name in behind else mark
+            for name, mark in marks.items()
+        }
+        return {name: mark for name, mark in known.items() if mark is not None}
 
     def now(self, now_ms: int) -> EpochTime:
         """Return the present as the first moment of a relation: before it there was nothing."""
@@ -236,15 +259,9 @@ class Watermarks:
             behind: views that stay at older epochs, and so at older watermarks.
         """
         now = self._tracker.watermarks()
-        # A view that is left behind now is at the epoch before: what is kept is of then.
+        kept = self.standing(now, behind)
         self.cuts = {at: self.cuts.get(at, self._kept) for at in set(behind.values())}
-        self.cuts[epoch] = now
-        self._kept = {
-            name: self.cuts.get(behind[name], {}).get(name, self._kept.get(name, mark))
-            if name in behind
-            else mark
-            for name, mark in now.items()
-        }
+        self.cuts[epoch], self._kept = now, kept
         return self._kept
 
     @property
