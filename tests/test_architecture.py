@@ -69,6 +69,17 @@ ONLY_IN = {
 }
 """Library -> the parts that may import it."""
 
+SPARK_INTERNALS = {"_jvm", "_jdf", "_jsc", "_jsparkSession", "_jconf", "_gateway"}
+"""Attributes of PySpark's objects that lead into the JVM."""
+
+INTERNAL_LIBRARIES = ("py4j", "pyspark.sql.classic", "pyspark.java_gateway")
+
+KNOWS_INTERNALS = {
+    f"laminar.runtime.spark.{each}"
+    for each in ("fast", "hadoop", "plan_cache", "error_translation")
+}
+"""The fast way, its parts, and who catches what Java throws."""
+
 
 def imported(source: str, module: str, *, is_package: bool) -> Iterator[str]:
     """Yield the full name of everything a module imports, wherever in it the import stands."""
@@ -671,3 +682,43 @@ def test_every_module_of_the_runtime_is_on_the_map() -> None:
 def test_a_map_is_read_room_by_room() -> None:
     page = "# A\n| `no` | room |\n### `epoch`\n| `runner` | one |\n| `bare` | |\n## B\n| `x` | y |"
     assert on_the_map(page) == {"laminar.runtime.epoch.runner"}
+
+
+def internals(source: str, module: str) -> set[str]:
+    """Return the internals of Spark that a module uses and should not know."""
+    if module in KNOWS_INTERNALS:
+        return set()
+    found = {
+        target
+        for target in imported(source, module, is_package=False)
+        if f"{target}.".startswith(tuple(f"{each}." for each in INTERNAL_LIBRARIES))
+    }
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            found |= {node.attr} & SPARK_INTERNALS
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {node.value} & SPARK_INTERNALS
+    return found
+
+
+@pytest.mark.parametrize(("module", "path"), INSIDE, ids=[module for module, _ in INSIDE])
+def test_only_the_fast_way_knows_the_internals_of_spark(module: str, path: Path) -> None:
+    assert internals(path.read_text(encoding="utf-8"), module) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("laminar.store.segments", "def f(df):\n    return df._jdf.queryExecution()"),
+        ("laminar.session", "spark._jsparkSession.sharedState()"),
+        ("laminar.connectors.files", "getattr(spark.sparkContext, '_jvm')"),
+        ("laminar.runtime.spark.portable", "SparkContext._gateway"),
+        ("laminar.result", "from py4j.protocol import Py4JJavaError"),
+        ("laminar.result", "import py4j"),
+        ("laminar.testing.oracle", "from pyspark.sql.classic.dataframe import DataFrame"),
+        ("laminar.cli.app", "def f():\n    from pyspark.java_gateway import launch_gateway"),
+    ],
+)
+def test_who_reaches_into_spark_is_caught(module: str, source: str) -> None:
+    assert len(internals(source, module)) == 1
+    assert internals(source, "laminar.runtime.spark.fast") == set()

@@ -44,10 +44,10 @@ _NAMES = {
         NotIncremental NotRetained NotSupported OperatorError OperatorNotFound PortUnavailable
         ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists RowDoesNotFit RowDoesNotMatch
         RowNotFound SchemaMismatch SegmentCorrupt SegmentMissing SourceError SourceNotFound
-        SourceReadFailed SparkUnavailable SpillCorrupt SqlError SqlSyntaxError StoreError
-        StoreUnwritable SubscriptionEnded TooManyCheckpoints UnknownColumn UnknownConnector
-        UnknownFunction UnknownOption UnknownRelation UnknownSetting UnsupportedFormat ViewNotFound
-        WriteWithinEpoch WriterBusy
+        SourceReadFailed SparkAccessUnavailable SparkUnavailable SpillCorrupt SqlError
+        SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TooManyCheckpoints UnknownColumn
+        UnknownConnector UnknownFunction UnknownOption UnknownRelation UnknownSetting
+        UnsupportedFormat ViewNotFound WriteWithinEpoch WriterBusy
     """,
     "model": "EdgeId EpochId Field NodeId Schema StatePartitionId",
     "mv": "CascadingWatermarkTracker MaterializedView MvRegistry MvState",

@@ -50,6 +50,7 @@ from laminar.errors.environment import (
     BadRequest,
     JavaUnavailable,
     PortUnavailable,
+    SparkAccessUnavailable,
     SparkUnavailable,
 )
 from laminar.errors.event_time import EventTimeError, NoWatermark, NoWindow
@@ -168,6 +169,7 @@ __all__ = [
     "SourceError",
     "SourceNotFound",
     "SourceReadFailed",
+    "SparkAccessUnavailable",
     "SparkUnavailable",
     "SpillCorrupt",
     "SqlError",

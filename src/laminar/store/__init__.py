@@ -4,7 +4,7 @@
 - `<root>/manifests/<epoch>.json`: names every file of its epoch; its appearance is the commit.
 - `<root>/wal/epochs.log`: which ranges an epoch takes, known before it runs.
 - `<root>/pending/<table>/<seq>-...parquet`: pushed rows, until no replay of an epoch needs them.
-- `<root>/ports`: links to segments that an epoch reads; made anew by every process.
+- `<root>/links`: links to segments that an epoch reads; made anew by every process.
 - `<root>/lock`: held by the one writer.
 """
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from laminar.runtime.catalog.settings import Settings
-
-if TYPE_CHECKING:
-    from laminar.runtime.engine.engine import Engine
+from laminar.runtime.engine.parts import Parts
 
 _LIMITS = ("future_ms", "late_rows_kept", "aging_rows")
 """Limits of event time that have a setting of their name."""
@@ -17,7 +14,7 @@ _LIMITS = ("future_ms", "late_rows_kept", "aging_rows")
 class AppliedSettings:
     """Follows the settings of an engine; without one, what `connect` was asked for counts."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Parts) -> None:
         self._engine = engine
         self._first = replace(engine.defined.time_settings)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laminar.connectors import Source, SourceSpec, create_source
 from laminar.delta.program import Program
@@ -17,30 +17,21 @@ from laminar.runtime.catalog.definitions import (
 )
 from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
 from laminar.runtime.catalog.source_options import for_connector
+from laminar.runtime.engine.apply_settings import AppliedSettings
+from laminar.runtime.engine.parts import Parts
 from laminar.runtime.epoch.python_operators import restore
 from laminar.runtime.history.turn import inside
-from laminar.runtime.spark.session import own_session, partitions
 from laminar.runtime.spark.typer import SparkTyper
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
-    from laminar.runtime.engine.engine import Engine
-
-
-def typer(spark: SparkSession) -> SparkTyper:
-    """Return what tells types of statements, in a session of its own."""
-    return SparkTyper(own_session(spark, partitions()))
-
-
-def define(engine: Engine) -> None:
+def define(engine: Parts, settings: AppliedSettings) -> None:
     """Let an engine define what its manifest says, and nothing else.
 
     Connectors of tables are built where they are missing; `sinks.open` is for the caller.
     """
-    catalog = engine.defined.catalog = Catalog(typer(engine.env.spark))
+    catalog = engine.defined.catalog = Catalog(SparkTyper.beside(engine.env.spark))
     engine.time.reset()
-    engine.applied_settings.apply()
+    settings.apply()
     for definition in from_json(engine.ledger.manifest.catalog):
         if isinstance(definition, TableDefinition):
             open_source(engine, definition)
@@ -61,7 +52,7 @@ def define(engine: Engine) -> None:
     engine.work.materialization.plan()
 
 
-def open_source(engine: Engine, definition: TableDefinition) -> None:
+def open_source(engine: Parts, definition: TableDefinition) -> None:
     """Let a table have its connector, unless it has one."""
     if not engine.env.read_only and definition.name not in engine.defined.sources:
         source = build_source(definition)
@@ -77,7 +68,7 @@ def build_source(definition: TableDefinition) -> Source | None:
     return create_source(str(definition.connector), spec)
 
 
-def attach_operator(engine: Engine, name: str, operator: Any, spread: Spread = ()) -> None:
+def attach_operator(engine: Parts, name: str, operator: Any, spread: Spread = ()) -> None:
     """Give a defined operator view its operator again, with the state it last had."""
     definition = engine.defined.catalog.definitions[engine.defined.catalog.resolve(name)]
     if not isinstance(definition, OperatorDefinition):

@@ -250,7 +250,7 @@ def _go_on_from(
     engine.scheduler.restore()
     engine.ledger.pending.reload(numbers(manifest))
     engine.ledger.finish_restore()
-    define(engine)
+    define(engine, engine.applied_settings)
     for name in list(engine.defined.operators):
         if isinstance(engine.defined.catalog.definitions.get(name), OperatorDefinition):
             part = programs[name].relations[0]

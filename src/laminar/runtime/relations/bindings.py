@@ -85,7 +85,7 @@ class Bindings:
         first: relations that are filled for the first time.
         careful: rows that are taken back within a binding are left out of it, at a cost.
         epoch_time: the epoch's time.
-        ports: what statements that run at once read segments through; without, none is kept.
+        statement_cache: what statements that run at once are kept in; without, none is kept.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Bindings:
             self._statement_cache.serve(relations, len(relations.by_name))
         self._bound: set[str] = set()
         self._cuts: dict[str, tuple[str, tuple[Segment, ...]]] = {}  # name -> schema, segments
-        self._views: dict[str, str] = {}  # binding -> the view of its port
+        self._views: dict[str, str] = {}  # binding -> the view of its link folder
         self._loose: set[str] = set()  # names of frames that only this epoch has
         self._shared: dict[str, DataFrame] = {}
         self._lock = threading.RLock()
@@ -216,7 +216,7 @@ class Bindings:
             self._store.frame(schema, segments).createOrReplaceTempView(binding)
             return
         if binding not in self._views:
-            # Once an epoch: a statement that reads the port may be running already.
+            # Once an epoch: a statement that reads the folder may be running already.
             self._views[binding] = known.statement_cache.view(binding, schema, segments)
         known.defined.setdefault(binding, f"SELECT * FROM {self._views[binding]}")
 
