@@ -67,12 +67,12 @@ class World:
             Need(name.strip("?"), taken, within=WITHIN if "?" in name else None)
             for name, taken in self.taken.items()
         ]
-        asked: Any = SimpleNamespace(
-            _engine=SimpleNamespace(scheduler=SimpleNamespace(since=self.held)),
-            needs=[lambda: needs],
-        )
+        scheduler: Any = SimpleNamespace(since=self.held)
+        unused: Any = None
+        log = DagChangelogPropagator(self.timeline, scheduler, unused)
+        log.needs.append(lambda: needs)
         own = set() if self.saving is None else {self.saving.epoch}
-        return DagChangelogPropagator.pinned(asked, epoch) | own
+        return log.pinned(epoch) | own
 
     def commit(self, epoch: int, trace: Trace) -> None:
         self.timeline.pinned = self.pinned(epoch)
