@@ -54,7 +54,7 @@ class WriteWithinEpoch(LaminarError):
 
     def __init__(self, what: str, node: str) -> None:
         super().__init__(
-            f'cannot do {what} within an epoch: "{node}", which it runs, would wait for itself',
+            f'an epoch would wait for itself: "{node}", which it runs, asks for {what}',
             hint="do it when the epoch is over, for example in a function given to on_epoch",
         )
         self.what = what

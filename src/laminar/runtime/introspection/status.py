@@ -106,6 +106,8 @@ class StatusReader:
     patience: float = 0.0
     """For so many seconds a connector's answer counts: asking may mean asking a server."""
     clock: Callable[[], float] = time.monotonic
+    asking: str | None = None
+    """The source whose connector is being asked, for those who wait for that."""
     _weights: dict[str, int] = field(default_factory=dict)
     _answers: dict[str, tuple[float, bool | None]] = field(default_factory=dict)
     _checkpoints: dict[int, KeptCheckpoint] = field(default_factory=dict)
@@ -217,7 +219,9 @@ class StatusReader:
         asked, answer = self._answers.get(definition.name, (None, None))
         now = self.clock()
         if asked is None or now - asked >= self.patience:
+            self.asking = definition.name
             answer = _has_more(definition, offset)
+            self.asking = None
             self._answers[definition.name] = (now, answer)
         return answer
 

@@ -50,8 +50,9 @@ class DagChangelogPropagator:
         self.between = between
         self.needs: list[Callable[[], Iterable[Need]]] = []
         """Who says what consumers still need."""
-        self.moved = threading.Condition()
-        """Notified after every commit, and when somebody who waits should look up."""
+        self._moved = threading.Condition(threading.Lock())
+        self.moves = 0
+        """A number that differs after a commit, and when somebody who waits should look up."""
         self.is_live = False
         """Whether epochs follow one another by themselves, so that waiting for one makes sense."""
 
@@ -62,8 +63,15 @@ class DagChangelogPropagator:
 
     def notify(self) -> None:
         """Wake all who wait for an epoch."""
-        with self.moved:
-            self.moved.notify_all()
+        with self._moved:
+            self.moves += 1
+            self._moved.notify_all()
+
+    def wait(self, seen: int, at_most: float | None) -> None:
+        """Wait until `moves` is not what it was, for so many seconds at most."""
+        with self._moved:
+            if self.moves == seen:
+                self._moved.wait(at_most)
 
     def pinned(self, epoch: int) -> frozenset[int]:
         """Return the epochs that consumers still need, as an epoch is committed."""

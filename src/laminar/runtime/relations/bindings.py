@@ -116,7 +116,7 @@ class Bindings:
         self._views: dict[str, str] = {}  # binding -> the view of its link folder
         self._loose: set[str] = set()  # names of frames that only this epoch has
         self._shared: dict[str, DataFrame] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
     def state(self, name: str) -> State:
         """Return what is known of a relation in this epoch."""
@@ -190,7 +190,8 @@ class Bindings:
     def _provide_binding(self, name: str, version: Version, binding: str, known: _Names) -> None:
         if binding in self._shared:
             if binding not in self._loose:
-                self.bind(binding, self._shared[binding])
+                self._shared[binding].createOrReplaceTempView(binding)
+                self._loose.add(binding)
             return
         definition = self._definition(name, version)
         if definition is None:
@@ -248,12 +249,11 @@ class Bindings:
 
     def frame(self, name: str, version: Version) -> DataFrame:
         """Return one binding of a relation as a frame with weights."""
-        with self._lock:
-            binding = table(name, version)
-            if binding in self._shared:
-                return self._shared[binding]
-            definition = self._definition(name, version)
-            return self._stored(name, version) if definition is None else self.run(*definition)
+        shared = self._shared.get(table(name, version))
+        if shared is not None:
+            return shared
+        definition = self._definition(name, version)
+        return self._stored(name, version) if definition is None else self.run(*definition)
 
     def _stored(self, name: str, version: Version) -> DataFrame:
         trace_versions = self.versions[name]
