@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from laminar.bridge import PipelineBridge
-from laminar.bridge.spill import SpillFile, Step
+from laminar.bridge.messages import Step
+from laminar.bridge.spill import SpillFile
 from laminar.connectors.source import Source
 from laminar.errors import Backpressure
 from laminar.runtime.catalog.definitions import TableDefinition
