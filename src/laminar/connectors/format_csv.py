@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.csv as pv  # type: ignore[import-untyped]
 
-from laminar.connectors.arrow_exact import declared, has_spelling
+from laminar.connectors.arrow_types import declared, has_spelling
 
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 
