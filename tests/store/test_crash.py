@@ -172,10 +172,10 @@ def test_a_killed_process_commits_wholly_or_not_at_all(tmp_path: Path, point: st
     program = f"""
 import os, pathlib
 from laminar.model.trace import Manifest
-from laminar.store import ManifestStore, files
+from laminar.store import ManifestStore, durable_files
 store = ManifestStore(pathlib.Path({str(tmp_path)!r}))
 store.commit(Manifest(1, {{}}, {{}}, None, {{}}, None, ""))
-files.failpoint = lambda at: os._exit(9) if at == {point!r} else None
+durable_files.failpoint = lambda at: os._exit(9) if at == {point!r} else None
 store.commit(Manifest(2, {{}}, {{}}, None, {{}}, None, ""))
 """
     done = subprocess.run([sys.executable, "-c", program], check=False, env={**os.environ})

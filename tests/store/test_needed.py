@@ -67,7 +67,7 @@ class World:
             for name, taken in self.taken.items()
         ]
         asked: Any = SimpleNamespace(
-            _engine=SimpleNamespace(scheduler=SimpleNamespace(since=self.held)),
+            _scheduler=SimpleNamespace(since=self.held),
             needs=[lambda: needs],
         )
         own = set() if self.saving is None else {self.saving.epoch}
