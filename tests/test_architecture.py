@@ -597,7 +597,6 @@ MIRRORS = {
     # One name, two things: not on purpose, and no more of them.
     "closing": {"plan", "runtime.engine"},
     "columns": {"bridge", "sql"},
-    "folder": {"connectors", "console"},
     "graph": {"console", "dag"},
     "options": {"connectors", "sql"},
     "registry": {"connectors", "mv"},

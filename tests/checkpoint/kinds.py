@@ -112,7 +112,7 @@ def _log(root: Path) -> Any:
 
 
 def _segments(root: Path) -> None:
-    stored = SegmentStore(root, None)  # type: ignore[arg-type]
+    stored = SegmentStore(root)
     newest: Manifest | None = ManifestStore(root).latest()
     assert newest is not None
     for trace in newest.traces.values():

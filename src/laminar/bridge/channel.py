@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TypeVar
 
-from laminar.bridge.messages import Barrier, BridgeMessage, End, RowBatch, Watermark
-from laminar.bridge.spill import SpillFile, SpillLog, Step
+from laminar.bridge.messages import Barrier, BridgeMessage, End, RowBatch, Step, Watermark
+from laminar.bridge.spill import SpillFile, SpillLog
 from laminar.errors import InvalidSetting
 
 _MARKS = (Watermark, Barrier, End)

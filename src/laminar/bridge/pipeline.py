@@ -13,8 +13,8 @@ from laminar.bridge.channel import Channel
 from laminar.bridge.columns import record_batch, row_bytes
 from laminar.bridge.counters import BridgeCounters
 from laminar.bridge.messages import Barrier, End, RowBatch, RowEvent, Rows, size_of
+from laminar.bridge.policy import BackpressureStrategy, DropNewest, PauseSource, SpillToDisk
 from laminar.bridge.spill import SpillFile, SpillLog
-from laminar.bridge.strategy import BackpressureStrategy, DropNewest, PauseSource, SpillToDisk
 from laminar.errors import Backpressure, BridgeClosed, InvalidSetting
 
 CAPACITY_ROWS = 200_000

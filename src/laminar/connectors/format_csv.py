@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pv
 
-from laminar.connectors.arrow_exact import declared, has_spelling
+from laminar.connectors.arrow_types import declared, has_spelling
 
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from laminar.connectors.arrow_exact import declared, is_clock_type
-from laminar.connectors.arrow_types import leaf_types
+from laminar.connectors.arrow_types import declared, is_clock_type, leaf_types
 
 _OPEN, _CLOSE, _NEWLINE = b"{}\n"
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 16, 1 << 20

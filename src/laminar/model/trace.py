@@ -28,6 +28,15 @@ FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Range:
+    """What an epoch takes from one table: rows after `start`, up to and including `end`."""
+
+    table: str
+    start: Any
+    end: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """Σ of a relation's deltas over the epochs `lo..hi`, in immutable files."""
 

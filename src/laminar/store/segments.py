@@ -14,7 +14,7 @@ import pyarrow as pa
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
 from laminar.model.spark_path import source_uri, target_uri
 from laminar.model.trace import WEIGHT, Segment, Span
-from laminar.store import durable_files, parquet, spans
+from laminar.store import durable_files, parquet
 from laminar.store.names import folder_name
 
 if TYPE_CHECKING:
@@ -38,14 +38,20 @@ _DISK = re.compile(
 
 
 class SegmentStore:
-    """The data files of all relations under one root; which of them count, manifests say."""
+    """The data files of all relations under one root; which of them count, manifests say.
+
+    Args:
+        root: the folder of the database.
+        spark: makes frames; without it, Arrow tables can be written and files verified.
+        collect_limit: up to so many rows are carried through the driver.
+    """
 
     def __init__(
-        self, root: Path, spark: SparkSession, *, collect_limit: int = COLLECT_LIMIT
+        self, root: Path, spark: SparkSession | None = None, *, collect_limit: int = COLLECT_LIMIT
     ) -> None:
         # Absolute, because Spark's working directory need not be ours.
         self.root = root.resolve()
-        self._spark = spark
+        self._session = spark
         self.collect_limit = collect_limit
         self._structs: dict[str, StructType] = {}
         self._readers: dict[str, DataFrameReader] = {}
@@ -83,7 +89,7 @@ class SegmentStore:
         if table.num_rows == 0:
             return None
         delta = parquet.weighted(table)
-        found = spans.of_table(delta, times)
+        found = parquet.spans(delta, times)
         return self._write_one(relation, epoch, delta.schema, [delta], found)
 
     def write_frame(
@@ -103,7 +109,8 @@ class SegmentStore:
         except Exception:
             durable_files.remove_tree(target, point="segment")
             raise
-        return self._segment(epoch, written, spans.of_files([w.path for w in written], times))
+        found = parquet.spans_of_files([part.path for part in written], times)
+        return self._segment(epoch, written, found)
 
     def concatenate(
         self, relation: str, epoch: int, schema: str, segments: Sequence[Segment]
@@ -196,6 +203,12 @@ class SegmentStore:
         with durable_files.unwritable(folder):
             durable_files.make_dir(folder)
         return folder, f"{epoch:012d}-{uuid.uuid4().hex[:12]}"
+
+    @property
+    def _spark(self) -> SparkSession:
+        if self._session is None:
+            raise TypeError("a store without Spark makes no frames")
+        return self._session
 
     def _reader(self, schema: str) -> DataFrameReader:
         found = self._readers.get(schema)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from laminar.errors.store import StoreUnwritable, UnsupportedFormat
+from laminar.model.trace import Range
 from laminar.store import durable_files
 
 WAL = "wal"
@@ -28,15 +29,6 @@ FORMAT_VERSION = 1
 _NAME = "epochs.log"
 _SLACK = 512
 """So many records that say nothing any more are left in the file before it is written anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """What an epoch takes from one table: rows after `start`, up to and including `end`."""
-
-    table: str
-    start: Any
-    end: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ from laminar.runtime.history.turn import inside
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.primary_keys import Upserts
 from laminar.runtime.ingest.pruning import SourcePruning
-from laminar.runtime.ingest.range_reader import RangeReader
 from laminar.runtime.output.changelog import DagChangelogPropagator
 from laminar.runtime.output.outputs import Outputs
 from laminar.runtime.output.sinks import Publisher
@@ -107,12 +106,11 @@ class Parts:
 
     def _work(self) -> Work:
         env, ledger, defined, time = self.env, self.ledger, self.defined, self.time
-        scheduler, limits = self.scheduler, self.defined.time_settings
+        scheduler = self.scheduler
         pruning = SourcePruning(defined, lambda: ledger.manifest.offsets)
-        reader = RangeReader(
-            env.workspaces.of, ledger.pending, defined.sources, limits, pruning.prefix
+        inlets = ConnectorDagBridge(
+            defined, ledger, time, pruning, env.store, env.workspaces.of, env.clock
         )
-        inlets = ConnectorDagBridge(defined, ledger, time, pruning, reader, env.root, env.clock)
         checkpoints = Checkpoints(env, ledger, defined)
         executor = CurrentExecutor(lambda: defined.catalog.dag, checkpoints.report)
         full = FullQueries(env.workspace())
@@ -123,7 +121,7 @@ class Parts:
         stored = Materialization(
             env, ledger, defined, time, scheduler, full, executor, pruning, self.outputs.tapped
         )
-        return Work(reader, pruning, inlets, executor, full, runner, pipeline, stored, checkpoints)
+        return Work(pruning, inlets, executor, full, runner, pipeline, stored, checkpoints)
 
     def _connect(self) -> None:
         """Let parts hear of each other where one does not hold the other."""

@@ -20,8 +20,8 @@ from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.late_batch import LateBatch
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.history.ledger import Ledger
+from laminar.runtime.ingest.arriving_rows import as_late
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
-from laminar.runtime.ingest.future_rows import as_late
 from laminar.runtime.ingest.primary_keys import Upserts
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan

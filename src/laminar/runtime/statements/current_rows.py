@@ -17,7 +17,7 @@ from laminar.model.quoting import backquoted
 from laminar.model.spark_path import source_uri
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
-from laminar.runtime.ingest.arrival_numbers import pending_number
+from laminar.runtime.ingest.arriving_rows import pending_number
 from laminar.runtime.ingest.primary_keys import clashes, refuse_found, replacement
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.runtime.spark.functions import known_functions

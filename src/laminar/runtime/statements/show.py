@@ -193,12 +193,12 @@ class Showing:
     def _prefixes(self) -> list[str]:
         """Say what is kept of sources that do not keep all, and what that has saved so far."""
         found = []
-        ingest = self._engine.work.range_reader
+        pruning = self._engine.work.pruning
         for name, definition in self._engine.defined.tables().items():
-            prefix = ingest.prefix(definition)
+            prefix = pruning.prefix(definition)
             if prefix is None:
                 continue
-            stage = ingest.stages.get(name, PrefixStage()).counters
+            stage = pruning.stages.get(name, PrefixStage()).counters
             test = "" if prefix.test is None or prefix is UNREAD else f" where {prefix.test}"
             kept = "nothing, for no view reads it"
             if prefix is not UNREAD:
