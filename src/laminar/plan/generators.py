@@ -15,7 +15,7 @@ from laminar.plan.nodes import Generate, Node, Project
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Binding, Scope, text
 
-_KINDS = (exp.Explode, exp.Posexplode, exp.Inline, exp.Stack)
+_KINDS = (exp.Explode, exp.Posexplode, exp.Inline)
 _BY_NAME = ("explode", "posexplode", "inline", "stack", "json_tuple")
 
 

@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
@@ -18,7 +18,7 @@ from laminar.sql.tokens import Kind, tokenize
 
 _UNDERSTOOD = keywords(
     "COUNT COUNT_IF SUM AVG MIN MAX BOOL_AND BOOL_OR GROUPING GROUPING_ID ARRAYS_ZIP STRUCT"
-    " EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE STACK"
+    " EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE"
 )
 _PLAN_COLUMN = re.compile(r"c\d+", re.IGNORECASE)
 _WITH_WORDS = keywords("CAST TRY_CAST EXTRACT TRIM SUBSTRING SUBSTR POSITION OVERLAY CEIL FLOOR")
@@ -44,6 +44,31 @@ class AsWritten(Spark):
             if name in _WITH_WORDS
         }
 
+        def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
+            """Read GROUP BY with its keys and sets in the order in which they are written.
+
+            Older versions of sqlglot lose that order.
+            """
+            if not skip_group_by_token and not self._match(TokenType.GROUP_BY):
+                return None
+            if self._match(TokenType.ALL):
+                return exp.Group(all=True)
+            if self._match_set(self.QUERY_MODIFIER_TOKENS, advance=False):
+                return exp.Group()
+            group = exp.Group(expressions=self._parse_csv(self._parse_group_key))
+            if sets := self._parse_grouping_sets():  # GROUP BY a, b GROUPING SETS (...)
+                group.set("grouping_sets", [sets])
+            for name, kind in (("rollup", TokenType.ROLLUP), ("cube", TokenType.CUBE)):
+                if self._match_pair(TokenType.WITH, kind, advance=False):
+                    self._advance()
+                    group.set(name, [self._parse_cube_or_rollup(with_prefix=True)])
+            return group
+
+        def _parse_group_key(self) -> exp.Expr | None:
+            sets = self._parse_grouping_sets() or self._parse_cube_or_rollup()
+            found: exp.Expr | None = sets or self._parse_disjunction()
+            return found
+
     class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
         """Spark has a type for the time of day by now, with a number of digits."""
 
@@ -66,8 +91,30 @@ def parse_query(sql: str) -> exp.Expr:
         raise NoRule(Reason.UNKNOWN_CLAUSE, str(error).split("\n")[0]) from error
     if tree.find(exp.Command) is not None:
         raise NoRule(Reason.UNKNOWN_CLAUSE, "part of the query is not understood")
+    tree = _intersect_first(tree)
     _set_names_apart(tree)
     _sign_literals(tree)
+    return tree
+
+
+def _intersect_first(tree: exp.Expr) -> exp.Expr:
+    """Let INTERSECT bind tighter than UNION and EXCEPT; older versions of sqlglot do not.
+
+    (a UNION b) INTERSECT c, where no brackets were written, is a UNION (b INTERSECT c).
+    """
+    # From the inside out: what was turned around may have to be turned around again.
+    for node in reversed(list(tree.find_all(exp.Intersect))):
+        outer = node.this
+        if not isinstance(outer, exp.Union | exp.Except):
+            continue
+        inner = exp.Intersect(
+            this=outer.expression, expression=node.expression, distinct=node.args.get("distinct")
+        )
+        for modifier in node.args.keys() - inner.args.keys():
+            outer.set(modifier, node.args[modifier])
+        outer.set("expression", inner.subquery(copy=False))
+        tree = outer if node is tree else tree
+        node.replace(outer)
     return tree
 
 
