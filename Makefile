@@ -3,17 +3,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test oracle soak soak-consistency crash check bench lock clean preflight
+.PHONY: demo test test-all oracle soak soak-consistency check bench lock clean preflight
 
 demo: $(READY)
 	$(BIN)/laminar demo
 
+# Two processes, each with a Spark of its own: most tests wait more than they compute.
+TWO := $(BIN)/python -m pytest -n 2
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(TWO) --dist loadfile
 
-# The views against a full recompute, longer and with more random DAGs than `make test` does.
+# What `make test` runs a sample of, whole; processes that are killed; and the oracle over Spark's public API alone.
+test-all: $(READY)
+	LAMINAR_TESTS=all LAMINAR_EXAMPLES=8 LAMINAR_KILLS=10 $(TWO) -m "thorough or long" -o faulthandler_timeout=0
+	LAMINAR_CRASH=1 $(BIN)/python -m pytest tests/session/test_bridge.py -k killed
+	LAMINAR_SPARK=portable $(TWO) tests/oracle
+
+# The views against a full recompute, with more random DAGs than `make test-all` has time for.
 oracle: $(READY)
-	LAMINAR_ORACLE=thorough LAMINAR_EXAMPLES=60 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/oracle \
+	LAMINAR_TESTS=all LAMINAR_EXAMPLES=60 $(TWO) -o faulthandler_timeout=0 tests/oracle \
 	    tests/session/test_event_time.py tests/session/test_sinks.py
 
 # Reads beside epochs of 1 to 10,000 rows, each checked, at least ten of every epoch; one that mixes
@@ -28,16 +36,12 @@ SEED ?= 1
 ROUND := 50
 LONG := $(BIN)/python -m pytest -v -s -o faulthandler_timeout=0
 soak: $(READY)
-	LAMINAR_KILLS=$(KILLS) $(LONG) tests/crash --deselect \
+	LAMINAR_TESTS=all LAMINAR_KILLS=$(KILLS) $(LONG) tests/crash --deselect \
 	    tests/crash/test_kills.py::test_a_killed_process_loses_nothing
 	left=$(KILLS); seed=$(SEED); while [ $$left -gt 0 ]; do \
 	    LAMINAR_KILLS=$$(( left < $(ROUND) ? left : $(ROUND) )) LAMINAR_SEED=$$seed \
 	        $(LONG) tests/crash/test_kills.py -k loses_nothing || exit 1; \
 	    left=$$(( left - $(ROUND) )); seed=$$(( seed + 1 )); done
-
-# Processes that are killed while they work; each starts a Spark of its own.
-crash: $(READY)
-	LAMINAR_CRASH=1 $(BIN)/python -m pytest tests/session/test_bridge.py -k killed
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,6 +12,37 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what tests write in memory: most of it is state that is synced again and again."""
+    memory = Path("/dev/shm")
+    is_ours = config.option.basetemp is None and not hasattr(config, "workerinput")
+    if is_ours and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30:
+        config.option.basetemp = Path(tempfile.mkdtemp(prefix="laminar-tests-", dir=memory))
+        config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
+
+
+THOROUGH = (
+    "tests/crash/",
+    "tests/oracle/",
+    "tests/session/test_event_time.py",
+    "tests/session/test_sinks.py::test_a_crash_between_any_two_writes_shows_in_no_sink",
+)
+"""Tests that do more with LAMINAR_TESTS=all: `make test` runs a fixed sample of theirs."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `make test` has no time for; see docs/CONTRIBUTING.md."""
+    for each in items:
+        if each.nodeid.startswith(THOROUGH):
+            each.add_marker(pytest.mark.thorough)
+    if os.environ.get("LAMINAR_TESTS") == "all":
+        return
+    left_out = [each for each in items if each.get_closest_marker("long")]
+    items[:] = [each for each in items if each not in left_out]
+    config.hook.pytest_deselected(items=left_out)
+
 
 # The same examples on every machine and every run: a red test stays red until it is fixed.
 settings.register_profile("fixed", derandomize=True, deadline=None)

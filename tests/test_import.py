@@ -3,7 +3,6 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import assert_type
 
@@ -45,18 +44,17 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
 
 
-def test_importing_the_package_is_quick() -> None:
-    # A whole second on top of an empty interpreter is far more than it takes; a heavy import
-    # at the top of the package is far beyond that.
-    def best_of_three(program: str) -> float:
-        times = []
-        for _ in range(3):
-            start = time.perf_counter()
-            run(program)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    assert best_of_three(f"from laminar import {FIVE_NAMES}") - best_of_three("pass") < 1.0
+def test_importing_the_package_loads_few_modules() -> None:
+    """What an import costs is what it loads, whatever the machine does beside it."""
+    program = """
+import sys
+before = len(sys.modules)
+import laminar
+print(len(sys.modules) - before)
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 30
 
 
 def test_every_public_name_can_be_had() -> None:

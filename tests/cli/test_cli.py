@@ -212,6 +212,7 @@ def test_a_script_runs_until_its_sources_are_idle(
     require_clean(again.stdout + again.stderr)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_demo_ends_by_itself_and_shows_its_views(tmp_path: Path) -> None:
     done = run("demo", "--events", "20000", cwd=tmp_path)

@@ -188,6 +188,7 @@ def one_round(world: World, gateway: dict[str, str], number: int, step: Step) ->
     return is_new
 
 
+@pytest.mark.long
 def test_a_group_killed_as_it_commits(spark: SparkSession, tmp_path: Path) -> None:
     world, gateway = World(tmp_path / "state", spark), gateway_of(spark)
     with world.opened() as db:

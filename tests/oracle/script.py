@@ -16,7 +16,7 @@ from .cases import Row
 
 START = datetime(2026, 1, 1)
 
-THOROUGH = os.environ.get("LAMINAR_ORACLE") == "thorough"
+THOROUGH = os.environ.get("LAMINAR_TESTS") == "all"
 """Asked for by `make oracle`: more epochs than fit into every run."""
 
 

@@ -26,6 +26,7 @@ VIEWS = {
 EPOCHS = 12
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_views_stay_right_while_traces_are_compacted(spark: SparkSession) -> None:
     chance = random.Random(5)

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.spark
 
 START = datetime(2026, 1, 1, 9, 0)
 
-THOROUGH = os.environ.get("LAMINAR_ORACLE") == "thorough"
+THOROUGH = os.environ.get("LAMINAR_TESTS") == "all"
 # Of seed 10, a row that is late by itself joins a session of its own batch that is not.
 SEEDS = range(1, 13) if THOROUGH else (5, 10)
 
