@@ -31,6 +31,8 @@ class ChangeFrame:
     """Rows with weights, and how to find them again if their files were replaced meanwhile."""
 
     frame: DataFrame
+    rows: int
+    """How many stored rows they stand on."""
     is_large: bool
     """Too many to be collected without being asked for."""
     again: Callable[[], ChangeFrame]
@@ -73,8 +75,8 @@ class Differences:
                 return None
             bindings.frame(relation, Version.AFTER).createOrReplaceTempView("__newer")
             rows = self._consolidated(snapshot, relation, "SELECT * FROM __newer")
-            is_large = self._is_large(bindings.held_rows([relation]))
-        return ChangeFrame(rows, is_large, lambda: self._all_again(relation, epoch))
+            held = bindings.held_rows([relation])
+        return self._told(rows, held, lambda: self._all_again(relation, epoch))
 
     def _all_again(self, relation: str, epoch: int) -> ChangeFrame:
         found = self.content(self._snapshot(), relation, epoch)
@@ -98,21 +100,21 @@ class Differences:
             bindings = self._bindings(snapshot, last, relation, versions)
             if versions is None:
                 rows = self._difference(snapshot, relation, first, last)
-                is_large = self._is_large(bindings.held_rows([relation]))
+                count = bindings.held_rows([relation])
             elif bindings.state(relation).changed:
                 rows = bindings.consolidated_delta(relation)
-                is_large = self._is_large(bindings.delta_rows(relation))
+                count = bindings.delta_rows(relation)
             else:
                 return None
-        return ChangeFrame(rows, is_large, lambda: self._again(relation, older, newer))
+        return self._told(rows, count, lambda: self._again(relation, older, newer))
 
     def _again(self, relation: str, older: int, newer: int) -> ChangeFrame:
         found = self.delta(self._snapshot(), relation, older, newer)
         assert found is not None
         return found
 
-    def _is_large(self, rows: int) -> bool:
-        return rows > self._collect_limit()
+    def _told(self, frame: DataFrame, rows: int, again: Callable[[], ChangeFrame]) -> ChangeFrame:
+        return ChangeFrame(frame, rows, rows > self._collect_limit(), again)
 
     def _difference(
         self, snapshot: Snapshot, relation: str, older: Manifest, newer: Manifest

@@ -32,13 +32,15 @@ from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.catalog.row_keys import row_key
 from laminar.runtime.history.turn import WriterTurn
 from laminar.runtime.output.changelog import Need
-from laminar.runtime.spark.error_translation import first_sentence
+from laminar.runtime.spark.error_translation import first_sentence, is_gone
+from laminar.runtime.spark.session import suit
 from laminar.store import durable_files
 from laminar.store.cursors import CursorStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from laminar.runtime.history.differences import ChangeFrame
     from laminar.runtime.history.snapshot import Snapshot
     from laminar.runtime.output.changelog import DagChangelogPropagator
 
@@ -282,16 +284,15 @@ class Publisher:
         taken = self.cursor(sink.name)
         if taken is None:
             taken = sink.from_epoch
-            rows = log.between.content(snapshot, sink.relation, taken)
-            if not self._take(sink, taken, None if rows is None else rows.frame):
+            if not self._take(sink, taken, log.between.content(snapshot, sink.relation, taken)):
                 return
         for epoch in log.epochs(snapshot, sink.relation, taken):
-            found = log.between.delta(snapshot, sink.relation, taken, epoch)
-            if not self._take(sink, epoch, None if found is None else found.frame):
+            delta = log.between.delta(snapshot, sink.relation, taken, epoch)
+            if not self._take(sink, epoch, delta):
                 return
             taken = epoch
 
-    def _take(self, sink: SinkDefinition, epoch: int, delta: DataFrame | None) -> bool:
+    def _take(self, sink: SinkDefinition, epoch: int, delta: ChangeFrame | None) -> bool:
         """Let a sink take an epoch; False if it is not there any more."""
         connector = self._connectors.get(sink.name)
         if connector is None:
@@ -299,7 +300,14 @@ class Publisher:
         if delta is not None:
             self.turn.doing(f'sink "{sink.name}" with epoch {epoch}')
             self._writing = sink.name
-            _write(sink, connector, epoch, delta)
+            suit(delta.frame.sparkSession, changed=delta.rows, held=0)
+            try:
+                _write(sink, connector, epoch, delta.frame)
+            except ConnectorError as error:
+                if not isinstance(error.__cause__, Exception) or not is_gone(error.__cause__):
+                    raise
+                # Somebody committed meanwhile, and other files have the same rows now.
+                _write(sink, connector, epoch, delta.again().frame)
         with self._books:
             # One that was dropped meanwhile, and another one of its name, have no such cursor.
             is_there = self._defined.get(sink.name) is sink
