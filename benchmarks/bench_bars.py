@@ -11,10 +11,11 @@ import time
 from datetime import UTC, datetime
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 import laminar
 from benchmarks.report import Row
+from laminar.model.trace_name import is_partial
 
 TRADES = int(os.environ.get("LAMINAR_TRADES", "5000000"))
 SYMBOLS, DAYS, EPOCHS = 50, 30, 100
@@ -90,4 +91,4 @@ def _batch(epoch: int) -> pa.Table:
 def _state(db: laminar.Database) -> int:
     """Rows of accumulators: what is kept for windows that may still change."""
     traces = db.engine.ledger.manifest.traces
-    return sum(trace.rows for name, trace in traces.items() if name.endswith("!partial"))
+    return sum(trace.rows for name, trace in traces.items() if is_partial(name))

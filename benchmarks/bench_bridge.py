@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from benchmarks.report import Row, best_ns
 from laminar.bridge import BatchPolicy, BridgeConsumer, PipelineBridge, SpillLog, SpillToDisk

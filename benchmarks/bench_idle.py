@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 import laminar
 from benchmarks.report import Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 import laminar
 from benchmarks.report import Row

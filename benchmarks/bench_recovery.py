@@ -15,6 +15,7 @@ from laminar.checkpoint import (
     DagCheckpointMetadata,
     DagRecoveryManager,
 )
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.store import EpochLog, ManifestStore, Range
 
@@ -61,7 +62,9 @@ def _state(root: Path) -> Manifest:
             held.append(Segment((name,), at, at, 1, len(block), True, (checksum,)))
         traces[f"n{node}"] = Trace("n BIGINT, __weight BIGINT", tuple(held))
     catalog = [{"kind": "table", "name": name, "columns": []} for name in traces]
-    manifest = Manifest(SEGMENTS, traces, {}, catalog, {}, {}, "2026-01-01T00:00:00+00:00")
+    manifest = Manifest(
+        SEGMENTS, traces, {}, catalog, {}, EngineState(), "2026-01-01T00:00:00+00:00"
+    )
     ManifestStore(root).commit(manifest)
     return manifest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 import laminar
 from benchmarks.report import Row

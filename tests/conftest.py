@@ -19,7 +19,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session that all tests marked `spark` share: starting it takes seconds."""
     from pyspark.sql import SparkSession
 
-    from laminar.runtime.spark.hadoop import lighten
+    from laminar.runtime.spark.access import access_to
 
     options = {
         "spark.ui.enabled": "false",
@@ -43,6 +43,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    lighten(session)
+    access_to(session).lighten(session)
     yield session
     session.stop()

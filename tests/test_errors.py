@@ -12,6 +12,7 @@ import pytest
 
 import laminar
 from laminar import errors
+from laminar.errors.sentences import first_sentence
 
 PAGE_TOOL = Path(__file__).parents[1] / "tools" / "errors_page.py"
 
@@ -76,6 +77,8 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.CheckpointCorrupt(3, "/state/checkpoints/3", "it ends early"),
     errors.DatabaseLocked("/state", "process 12 on here"),
     errors.DatabaseClosed("/state"),
+    errors.WriterBusy("epoch 12", 14.2, "laminar-loop"),
+    errors.WriteWithinEpoch("CREATE TABLE u", "v"),
     errors.UnknownConnector("kafak", ["kafka"]),
     errors.UnknownOption("files", "paht", ["path"]),
     errors.MissingOption("files", "path", "a folder"),
@@ -88,6 +91,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.NotRetained("trades", 'column "note" is not kept'),
     errors.LoopFailed("division by zero", 5),
     errors.SparkUnavailable("spark://nowhere", "could not parse it"),
+    errors.SparkAccessUnavailable("fast", "it is reached over Spark Connect"),
     errors.PortUnavailable("127.0.0.1", 80, "permission denied"),
     errors.BadRequest("there is no /nothing"),
     errors.JavaUnavailable("Laminar needs Java 17+ and found no java on the PATH."),
@@ -188,3 +192,30 @@ def test_dependents_are_listed_with_the_way_out() -> None:
     assert error.dependents == ("w", "x")
     assert '"w", "x"' in error.detail
     assert "CASCADE" in error.hint
+
+
+JAVA = (
+    "An error occurred while calling o1.collect.\n"
+    ": org.apache.spark.SparkException: Job aborted due to stage failure\n"
+    "\tat org.apache.spark.Scheduler.abort(Scheduler.scala:1)\n"
+    "Caused by: org.apache.spark.SparkDateTimeException: [BAD_TIME] no time SQLSTATE: 22007\n"
+    "\tat org.apache.spark.Cast.eval(Cast.scala:2)"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ("disk on fire\n  in line 3", "disk on fire"),
+        (
+            "\n[UNRESOLVED_COLUMN.X] no a. SQLSTATE: 42703; line 1\n== SQL ==",
+            "[UNRESOLVED_COLUMN.X] no a.",
+        ),
+        (JAVA, "[BAD_TIME] no time"),
+        (JAVA.replace("[BAD_TIME] ", ""), "An error occurred while calling o1.collect."),
+        ("mine\n[NOT_SPARK] what a user's code says", "mine"),
+        ("", ""),
+    ],
+)
+def test_the_sentence_that_says_what_happened(message: str, sentence: str) -> None:
+    assert first_sentence(message) == sentence

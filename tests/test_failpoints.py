@@ -26,7 +26,7 @@ STEPS = {
 
 WITHIN = {
     # Helpers of functions that name what comes before and after them.
-    "store/files.py": {"sync_file", "sync_dir", "_place", "_unlink_if_possible"},
+    "store/durable_files.py": {"sync_file", "sync_dir", "_place", "_unlink_if_possible"},
     "connectors/sink_files.py": {"_make_durable", "_remove_debris"},
 }
 """File -> functions that do a step which their callers name."""

@@ -15,7 +15,7 @@ from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from laminar.delta.program import Shape
@@ -61,11 +61,11 @@ class Result:
             return self._run(lambda frame: frame.toPandas())
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows as tuples."""
+        """Return all rows as tuples; instants are in UTC."""
         return [tuple(row) for row in self._collect(lambda frame: frame)]
 
     def dicts(self) -> list[dict[str, Any]]:
-        """Return the rows as dictionaries."""
+        """Return all rows as dictionaries, nested ones too; instants are in UTC."""
         return [row.asDict(recursive=True) for row in self._collect(lambda frame: frame)]
 
     def head(self, limit: int) -> list[tuple[Any, ...]]:
@@ -130,7 +130,7 @@ class Changes(Sequence[dict[str, Any]]):
         self.columns = result.columns
 
     def dicts(self) -> list[dict[str, Any]]:
-        """Return the rows as dictionaries."""
+        """Return the rows as dictionaries; they are fetched once."""
         if self._rows is None:
             self._rows = self._result.dicts()
         return self._rows
@@ -160,7 +160,7 @@ class Changes(Sequence[dict[str, Any]]):
     @overload
     def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
     def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        """Return a row."""
+        """Return a row, or several, as dictionaries."""
         return self.dicts()[index]
 
     def __eq__(self, other: object) -> bool:
@@ -170,7 +170,6 @@ class Changes(Sequence[dict[str, Any]]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """Show the rows."""
         return f"Changes(epoch={self.epoch}, {self.dicts()!r})"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.checkpoint import DagRecoveryMetrics
 from laminar.errors import (
@@ -22,6 +22,7 @@ from laminar.errors import (
     ReadOnlyDatabase,
     SqlSyntaxError,
     StoreUnwritable,
+    WriterBusy,
 )
 from laminar.model.event_time import END_OF_TIME
 from laminar.result import Changes, Result
@@ -84,7 +85,7 @@ def connect(
 
 
 class Database:
-    """Tables, views and their epochs."""
+    """Tables, views and their epochs in one folder: one process writes, others may read."""
 
     def __init__(
         self,
@@ -141,7 +142,7 @@ class Database:
         return result
 
     def run_statement(self, statement: Statement) -> Any:
-        """Run one parsed statement."""
+        """Run one parsed statement; a database that is read only refuses those that write."""
         self._require_well()
         if not isinstance(statement, Query | Show | Describe | Explain):
             self._require_writable(" ".join(statement.text.split()[:2]))
@@ -238,8 +239,8 @@ class Database:
         """Step in the background from now on, as soon as a source has a batch ready.
 
         What goes wrong there is kept and raised by `stop`, or by the next call of any other kind;
-        `metrics().loop` shows it meanwhile. Functions given to `on_epoch` are called on the thread
-        of the loop.
+        `metrics().loop` shows it meanwhile. Sinks, and functions given to `on_epoch`, are called on
+        the thread of the loop, between epochs.
         """
         self._require_writable("start")
         self.engine.defined.require_attached()
@@ -252,8 +253,11 @@ class Database:
 
         Raises:
             LaminarError: what went wrong since `start` and was not raised yet.
+            WriterBusy: the last epoch takes longer than `laminar.writer_timeout_ms`; the loop ends
+                after it.
         """
         self._require_open()
+        self.engine.ledger.turn.refuse_inside("stop")
         self._loop.stop()
 
     def drain(self) -> EpochReport | None:
@@ -279,7 +283,10 @@ class Database:
         self.engine.advance_watermark(name, END_OF_TIME)
 
     def on_epoch(self, callback: Callable[[EpochReport], object]) -> None:
-        """Call a function after every committed epoch."""
+        """Call a function after every committed epoch, on the thread that ran it.
+
+        It may use the database as it likes: nobody waits for it but the caller of `step`.
+        """
         self._driver.listeners.append(callback)
 
     # Changes
@@ -381,18 +388,32 @@ class Database:
         self._loop.report()
 
     def close(self) -> None:
-        """Stop; everything committed is on disk already."""
+        """Stop; everything committed is on disk already.
+
+        Raises:
+            WriterBusy: another thread writes for longer than `laminar.writer_timeout_ms`; the
+                database stays open.
+        """
         if self._closed:
             return
+        self.engine.ledger.turn.refuse_inside("close")
         self._loop.halt()
         self._closed = True
         try:
             self.engine.close()
-        finally:
-            if self._lock is not None:
-                self._lock.release()
+        except WriterBusy:
+            self._closed = False  # somebody writes: the folder must stay ours
+            raise
+        except BaseException:
+            self._unlock()
+            raise
+        self._unlock()
         if self._temporary:
             shutil.rmtree(self.path, ignore_errors=True)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     def __enter__(self) -> Database:
         return self

@@ -6,9 +6,9 @@ import gc
 from pathlib import Path
 
 import numpy as np
-import psutil  # type: ignore[import-untyped]
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from laminar.bridge import (

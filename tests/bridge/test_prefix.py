@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 

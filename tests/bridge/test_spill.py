@@ -18,7 +18,8 @@ from laminar.bridge import (
     SpillLog,
     SpillToDisk,
 )
-from laminar.bridge.spill import SpillFile, Step
+from laminar.bridge.messages import Step
+from laminar.bridge.spill import SpillFile
 from laminar.errors import Backpressure, SpillCorrupt
 
 from .tools import SCHEMA, batches, numbers, rows, span, told

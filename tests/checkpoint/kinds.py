@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.bridge.messages import RowBatch
 from laminar.bridge.spill import SpillLog
@@ -112,7 +112,7 @@ def _log(root: Path) -> Any:
 
 
 def _segments(root: Path) -> None:
-    stored = SegmentStore(root, None)  # type: ignore[arg-type]
+    stored = SegmentStore(root)
     newest: Manifest | None = ManifestStore(root).latest()
     assert newest is not None
     for trace in newest.traces.values():

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.store import EpochLog, ManifestStore, PendingLog, Range, durable_files, parquet
 from laminar.store.names import folder_name
@@ -49,7 +50,9 @@ def build(
             wal.begin(epoch, [Range("t", epoch - 1, epoch)])
         traces = {name: each.append(segment(root, name, epoch)) for name, each in traces.items()}
         at = f"2026-01-01T00:00:{epoch:02d}+00:00"
-        made.append(Manifest(epoch, traces, {"t": epoch}, catalog or CATALOG, {}, {}, at))
+        made.append(
+            Manifest(epoch, traces, {"t": epoch}, catalog or CATALOG, {}, EngineState(), at)
+        )
         store.commit(made[-1])
     return made
 

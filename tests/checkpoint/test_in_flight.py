@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 
 import laminar
@@ -60,7 +60,7 @@ def kept(root: Path) -> tuple[CheckpointStorage, DagCheckpointMetadata, Manifest
 def test_what_was_in_flight_comes_again_without_its_source(tmp_path: Path) -> None:
     storage, made, _ = kept(tmp_path)
     assert storage.read(1).in_flight.keys() == made.in_flight.keys() == {"3", "4"}
-    done = go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1), state={})
+    done = go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1))
     assert done.epoch == 3
     log = EpochLog(tmp_path)
     finish(done.manifest, PendingLog(tmp_path), log)
@@ -97,7 +97,7 @@ class Crash(BaseException):
 
 def restored(root: Path) -> None:
     storage = CheckpointStorage(root)
-    done = go_back(root, storage, ManifestStore(root), load(storage, 1), state={})
+    done = go_back(root, storage, ManifestStore(root), load(storage, 1))
     log = EpochLog(root)
     finish(done.manifest, PendingLog(root), log)
     waiting = InFlight(root, done.epoch)
@@ -155,7 +155,7 @@ def test_a_restore_that_is_cut_short_leaves_what_waited_before(
     with monkeypatch.context() as patch:
         patch.setattr(durable_files, "failpoint", crash)
         with pytest.raises(Crash):
-            go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1), state={})
+            go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1))
     again = InFlight(tmp_path, 2)
     again.keep_only([4])
     assert again.take(Range("s", [2], [3]), 4) is not None
@@ -175,12 +175,10 @@ def test_a_full_disk_leaves_the_state_as_it_was(
         with monkeypatch.context() as patch:
             patch.setattr(durable_files, "failpoint", full)
             with pytest.raises(laminar.StoreUnwritable, match="LMR-6006"):
-                go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1), state={})
+                go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1))
         assert ManifestStore(tmp_path).latest() == manifest
         InFlight(tmp_path, 2).keep_only(())
-    assert (
-        go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1), state={}).epoch == 3
-    )
+    assert go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1)).epoch == 3
 
 
 @pytest.mark.parametrize("what", ["note", "rows", "ahead"])

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 
 import laminar
@@ -15,6 +15,7 @@ from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagRecove
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery import Recovered
 from laminar.checkpoint.restore import finish, numbers
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
 from laminar.runtime.engine.recover import recover as open_at
 from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files
@@ -233,14 +234,15 @@ def test_newer_definitions_are_kept_and_only_changed_views_rebuilt(tmp_path: Pat
         {"kind": "view", "name": "x", "query": "SELECT n FROM t"},
     ]
     store = ManifestStore(tmp_path)
-    store.commit(Manifest(2, last.traces, {"t": 2}, catalog, {}, {"sinks": ["k"]}, "", revision=1))
+    state = EngineState(sinks=({"name": "k"},))
+    store.commit(Manifest(2, last.traces, {"t": 2}, catalog, {}, state, "", revision=1))
     flip(file_of(tmp_path, last, "t"))
     found = recover(tmp_path)
     assert (found.metrics.epoch, found.rebuild) == (1, ("w", "x"))
     placed = newest(tmp_path)
     assert [each["name"] for each in placed.catalog] == ["t", "v", "w", "x"]
     assert set(placed.traces) == {"t", "v"}
-    assert placed.state["sinks"] == ["k"]
+    assert placed.state.sinks == ({"name": "k"},)
 
 
 def test_whoever_accepts_the_loss_names_a_checkpoint(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import laminar
 from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckpointMetadata
 from laminar.checkpoint import metadata as module
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
 from laminar.store import durable_files
 
@@ -85,7 +86,9 @@ def test_where_links_cannot_be_files_are_copied(
 def test_the_oldest_go_with_what_only_they_need(tmp_path: Path) -> None:
     storage = CheckpointStorage(tmp_path)
     manifests = build(tmp_path, 4)
-    thin = [Manifest(m.epoch, {"t": m.traces["t"]}, {}, [], {}, {}, "") for m in manifests]
+    thin = [
+        Manifest(m.epoch, {"t": m.traces["t"]}, {}, [], {}, EngineState(), "") for m in manifests
+    ]
     storage.save(draft(1, manifests[0]), manifests[0], CONFIG)
     for number, manifest in enumerate(thin[1:], 2):
         storage.save(draft(number, manifest), manifest, CONFIG)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 
 from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckpointMetadata
@@ -17,6 +17,7 @@ from laminar.cli import main
 from laminar.cli.checkpoints import read_checkpoints
 from laminar.cli.status import find_state
 from laminar.errors import DatabaseNotFound, ManifestCorrupt, SegmentMissing
+from laminar.model.state import EngineState
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
 from laminar.runtime.catalog.definitions import Definition, TableDefinition, ViewDefinition, to_json
 from laminar.runtime.introspection import status as module
@@ -55,7 +56,7 @@ def state(tmp_path: Path) -> Path:
             "v": Trace("n BIGINT", (segment(root, "v", 1, [1]),)),
             "v2#1!partial": Trace("n BIGINT", (segment(root, "v2", 1, [1, 1]),)),
         }
-        state = {"fused": ["f"], "paused": ["v"]}
+        state = EngineState(fused=frozenset({"f"}), paused=frozenset({"v"}))
         at = f"2026-01-01T00:00:0{epoch}+00:00"
         offsets = {"t": 1, "s": 10}
         ManifestStore(root).commit(
@@ -125,14 +126,15 @@ def test_what_keeps_a_view_from_the_newest_epoch_is_told(state: Path) -> None:
     assert manifest is not None
     failure = {"count": 5, "reason": "1 / 0", "failed_at_ms": 0, "retry_at_ms": 0}
     told = [{"name": "v2", "reason": "waits for v"}, {"name": "f", "reason": "not due: at noon"}]
-    changed = {
-        "paused": [],
-        "held": {"v": 1, "v2": 1, "f": 2},
-        "failures": {"v": {**failure, "is_suspended": True}},
-        "gated": ["s"],
-        "report": {"held": told},
-    }
-    ManifestStore(state).commit(replace(manifest, epoch=3, state={**manifest.state, **changed}))
+    changed = replace(
+        manifest.state,
+        paused=frozenset(),
+        behind={"v": 1, "v2": 1, "f": 2},
+        failures={"v": {**failure, "is_suspended": True}},
+        gated=frozenset({"s"}),
+        report={"held": told},
+    )
+    ManifestStore(state).commit(replace(manifest, epoch=3, state=changed))
     found = {e.name: (e.state, e.state_reason, e.epoch) for e in read_status(state).relations}
     assert found["v"] == ("suspended", "1 / 0", 1)
     assert found["v2"] == ("held", "waits for v", 1)
@@ -200,7 +202,7 @@ def test_it_reads_well(
 def test_checkpoints_are_listed_without_spark(tmp_path: Path) -> None:
     with pytest.raises(DatabaseNotFound):
         read_checkpoints(tmp_path)
-    manifest = Manifest(7, {}, {}, [], {}, {}, "2026-01-01T00:00:00+00:00")
+    manifest = Manifest(7, {}, {}, [], {}, EngineState(), "2026-01-01T00:00:00+00:00")
     ManifestStore(tmp_path).commit(manifest)
     assert read_checkpoints(tmp_path) == []
     storage = CheckpointStorage(tmp_path)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from laminar.connectors.folder import Folder
+from laminar.connectors.files import Folder
 from laminar.errors import SourceReadFailed
 
 from .rows import write

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.checkpoint.config import DagCheckpointConfig
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.storage import CheckpointStorage
 from laminar.model.event_time import END_OF_TIME
+from laminar.model.state import EngineState
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
 from laminar.runtime.catalog.definitions import (
     Definition,
@@ -133,7 +134,7 @@ def commit(root: Path, epoch: int, **changes: Any) -> None:
             epoch,
             traces,
             catalog=to_json(definitions()),
-            state={**state, **changes},
+            state=EngineState.from_json({**state, **changes}),
             committed_at=(START + timedelta(seconds=epoch)).isoformat(),
             **given,
         )
@@ -151,6 +152,6 @@ def make_state(root: Path, epochs: int = 3) -> Path:
 
 
 def keep_checkpoint(root: Path) -> None:
-    empty = Manifest(2, {}, {}, [], {}, {}, "")
+    empty = Manifest(2, {}, {}, [], {}, EngineState(), "")
     made = DagCheckpointMetadata(1, 0.1, 0, {}, 2, created_at=START.isoformat())
     CheckpointStorage(root).save(made, empty, DagCheckpointConfig())

@@ -16,6 +16,7 @@ from laminar.plan import theta
 from laminar.plan.aggregation import Units
 from laminar.plan.context import Context
 from laminar.plan.nodes import Aggregate, Anti, Join, Node, UnionAll
+from laminar.plan.outer_values import Values
 from laminar.plan.scope import reads
 from laminar.session import connect
 from laminar.testing import Oracle
@@ -65,7 +66,7 @@ def _groups_that_keep_their_old_rows(
 
 def _all_have_a_partner(
     ctx: Context, kept: Node, other: Node, conditions: list[exp.Expr]
-) -> theta.Values:
+) -> Values:
     del other
     used = frozenset[str]().union(*(reads(each) for each in conditions))
     return theta.values_of(ctx, kept, tuple(name for name in kept.columns if name in used))

@@ -8,7 +8,6 @@ import pytest
 
 from laminar.plan.canonical import canonical, rename_columns
 from laminar.plan.lower import lower
-from laminar.plan.marks import push_not
 from laminar.plan.nodes import (
     Aggregate,
     Anti,
@@ -29,6 +28,7 @@ from laminar.plan.nodes import (
 )
 from laminar.plan.parse import parse_query, plain_strings
 from laminar.plan.reasons import NoRule, Reason
+from laminar.plan.subqueries import push_not
 from laminar.testing import FixedTyper
 
 RELATIONS = {

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.mv import MvState
 from laminar.runtime.catalog.catalog import Catalog
@@ -112,7 +113,7 @@ def manifest(
 ) -> Manifest:
     """Return what an epoch holds, as if it had been committed."""
     listed = [] if definitions is None else to_json(definitions.in_order())
-    kept = {**(progress or ViewProgress()).to_json(), **state}
+    kept = replace((progress or ViewProgress()).saved(EngineState()), **state)
     return Manifest(epoch, traces or {}, {}, listed, {}, kept, START.isoformat())
 
 
@@ -124,7 +125,7 @@ def snapshot(found: Catalog, *args: Any, **given: Any) -> Snapshot:
 def ledger(root: Path, describe: Callable[[], Contents] | None = None) -> Ledger:
     """Return the books of a folder, of a database that says nothing but its rows."""
     made = Ledger(root, Compactor(NO_SPARK, NO_SPARK))
-    nothing = Contents((), {}, {})
+    nothing = Contents((), EngineState(), {})
     made.describe = lambda _epoch, _report: nothing if describe is None else describe()
     return made
 
@@ -169,10 +170,10 @@ class Parts:
         """Return what a process finds that opens the database after this one, at the same time."""
         found = Parts(self._script, settings=self._settings)
         found.clock.advance((self.clock() - found.clock()) / 1000)
-        state = {**self.scheduler.saved(), **self.time.saved()}
+        state = self.scheduler.saved(self.time.saved(EngineState()))
         written = replace(self.manifest, watermarks=self.time.watermarks.current, state=state)
         found.manifest = Manifest.from_json(json.loads(json.dumps(written.to_json())))
-        for view in state["paused"]:
+        for view in state.paused:
             found.pause(view)
         found.time.restore(found.manifest)
         found.scheduler.restore()
@@ -206,6 +207,6 @@ class Parts:
         progress = scheduler.after(plan, fallen, failed, now)
         scheduler.count(plan, fallen, failed)
         with scheduler.with_progress(progress):
-            state = scheduler.saved()
+            state = scheduler.saved(EngineState())
             self.manifest = replace(self.manifest, epoch=plan.epoch, state=state)
         return plan

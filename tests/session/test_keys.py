@@ -159,3 +159,11 @@ def test_merge_is_an_epochs_delta(db: laminar.Database, spark: SparkSession) -> 
     oracle.tables["t"].rows = []
     oracle.tables["t"].version += 1
     oracle.step()
+
+
+def test_rows_that_wait_are_found_in_any_folder(spark: SparkSession, tmp_path: Path) -> None:
+    # Signs that mean something in a pattern must not in a folder's name.
+    with laminar.connect(tmp_path / "a[1]{x,y}", spark=spark) as db:
+        db.execute("CREATE TABLE t (id INT, PRIMARY KEY (id)); INSERT INTO t VALUES (1)")
+        with pytest.raises(laminar.DuplicateKey):
+            db.execute("INSERT INTO t VALUES (1)")

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow.parquet as pq
 import pytest
 
 import laminar
@@ -114,7 +114,7 @@ def test_an_epoch_is_a_file(
         assert db.execute("SHOW SINKS").rows() == []
 
 
-def _crash(_epoch: int, _bindings: object) -> None:
+def _crash() -> None:
     raise KeyboardInterrupt
 
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.store import ManifestStore, PendingLog, SegmentStore, compact, durable_files, sweep
 
@@ -88,7 +89,7 @@ def step(root: Path, spark: SparkSession) -> Manifest:
         traces[name] = traces[name].append(delta)
     olds = traces["small"].segments
     traces["small"] = traces["small"].replace(olds, compact(segments, "small", epoch, SCHEMA, olds))
-    manifest = Manifest(epoch, traces, {"t": seq}, [], {}, {}, "2026-01-01T00:00:00Z")
+    manifest = Manifest(epoch, traces, {"t": seq}, [], {}, EngineState(), "2026-01-01T00:00:00Z")
     manifests.commit(manifest)
     return manifest
 
@@ -171,12 +172,13 @@ def test_a_crash_leaves_the_last_epoch_and_nothing_that_counts(
 def test_a_killed_process_commits_wholly_or_not_at_all(tmp_path: Path, point: str) -> None:
     program = f"""
 import os, pathlib
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
-from laminar.store import ManifestStore, files
+from laminar.store import ManifestStore, durable_files
 store = ManifestStore(pathlib.Path({str(tmp_path)!r}))
-store.commit(Manifest(1, {{}}, {{}}, None, {{}}, None, ""))
-files.failpoint = lambda at: os._exit(9) if at == {point!r} else None
-store.commit(Manifest(2, {{}}, {{}}, None, {{}}, None, ""))
+store.commit(Manifest(1, {{}}, {{}}, [], {{}}, EngineState(), ""))
+durable_files.failpoint = lambda at: os._exit(9) if at == {point!r} else None
+store.commit(Manifest(2, {{}}, {{}}, [], {{}}, EngineState(), ""))
 """
     done = subprocess.run([sys.executable, "-c", program], check=False, env={**os.environ})
     assert done.returncode == 9

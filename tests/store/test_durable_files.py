@@ -55,6 +55,21 @@ def test_a_full_disk_leaves_nothing_behind(
     assert names(tmp_path) == set()
 
 
+def test_a_content_that_cannot_be_replaced_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    durable_files.replace_atomic(tmp_path / "f", b"first")
+    durable_files.replace_atomic(tmp_path / "f", b"second")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreUnwritable, match="No space left"):
+        durable_files.replace_atomic(tmp_path / "f", b"third")
+    assert (tmp_path / "f").read_bytes() == b"second"
+    assert names(tmp_path) == {"f"}
+
+
 def test_a_name_that_may_not_last_is_withdrawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

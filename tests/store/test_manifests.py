@@ -11,6 +11,7 @@ from laminar.errors.store import (
     StoreUnwritable,
     UnsupportedFormat,
 )
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.store import ManifestStore
 from laminar.store.sealed import seal
@@ -21,7 +22,9 @@ def manifest(epoch: int, *names: str) -> Manifest:
         Segment((name,), at, at, 1, 1, True, ("c",)) for at, name in enumerate(names, start=1)
     )
     traces = {"r": Trace("a INT, __weight BIGINT", segments)}
-    return Manifest(epoch, traces, {"s": {"to": epoch}}, [], {}, {}, "2026-01-01T00:00:00Z")
+    return Manifest(
+        epoch, traces, {"s": {"to": epoch}}, [], {}, EngineState(), "2026-01-01T00:00:00Z"
+    )
 
 
 @pytest.fixture

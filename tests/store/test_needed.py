@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckpointMetadata
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.runtime.history.timeline import Timeline
 from laminar.runtime.output.changelog import DagChangelogPropagator, Need
@@ -66,17 +67,19 @@ class World:
             Need(name.strip("?"), taken, within=WITHIN if "?" in name else None)
             for name, taken in self.taken.items()
         ]
-        asked: Any = SimpleNamespace(
-            _engine=SimpleNamespace(scheduler=SimpleNamespace(since=self.held)),
-            needs=[lambda: needs],
-        )
+        scheduler: Any = SimpleNamespace(since=self.held)
+        unused: Any = None
+        log = DagChangelogPropagator(self.timeline, scheduler, unused)
+        log.needs.append(lambda: needs)
         own = set() if self.saving is None else {self.saving.epoch}
-        return DagChangelogPropagator.pinned(asked, epoch) | own
+        return log.pinned(epoch) | own
 
     def commit(self, epoch: int, trace: Trace) -> None:
         self.timeline.pinned = self.pinned(epoch)
         traces: Mapping[str, Trace] = {"t": trace}
-        self.timeline.commit(epoch, traces=traces, offsets={}, catalog=[], state={}, watermarks={})
+        self.timeline.commit(
+            epoch, traces=traces, offsets={}, catalog=[], state=EngineState(), watermarks={}
+        )
 
     # What may happen
 

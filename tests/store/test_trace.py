@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from laminar.errors.store import EpochNotFound, UnsupportedFormat
+from laminar.model.state import EngineState
 from laminar.model.trace import FORMAT_VERSION, Manifest, Segment, Trace
 
 
@@ -94,7 +95,7 @@ MANIFEST = Manifest(
     offsets={"files": {"last": "b.json", "parts": [1, 2.5, None, True]}},
     catalog=[{"sql": "CREATE TABLE t (a INT)"}],
     watermarks={"t": -5},
-    state={},
+    state=EngineState(behind={"v": 8}, unknown={"of another version": [1]}),
     committed_at="2026-01-01T00:00:00+00:00",
 )
 

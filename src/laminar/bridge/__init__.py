@@ -4,14 +4,25 @@ A producer sends rows, watermarks and barriers into a `PipelineBridge`; a `Bridg
 batches of them by a `BatchPolicy`. A `BackpressureStrategy` says what happens when it is full.
 """
 
-from laminar.bridge.actions import AdvanceWatermark, Checkpoint, Eof, ProcessBatch, Ring1Action
 from laminar.bridge.consumer import BridgeConsumer
 from laminar.bridge.counters import BridgeCounters
-from laminar.bridge.messages import BridgeMessage
+from laminar.bridge.messages import (
+    AdvanceWatermark,
+    BridgeMessage,
+    Checkpoint,
+    Eof,
+    ProcessBatch,
+    Ring1Action,
+)
 from laminar.bridge.pipeline import PipelineBridge
-from laminar.bridge.policy import BatchPolicy
+from laminar.bridge.policy import (
+    BackpressureStrategy,
+    BatchPolicy,
+    DropNewest,
+    PauseSource,
+    SpillToDisk,
+)
 from laminar.bridge.spill import SpillLog
-from laminar.bridge.strategy import BackpressureStrategy, DropNewest, PauseSource, SpillToDisk
 
 __all__ = [
     "AdvanceWatermark",

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TypeVar
 
-from laminar.bridge.messages import Barrier, BridgeMessage, End, RowBatch, Watermark
-from laminar.bridge.spill import SpillFile, SpillLog, Step
+from laminar.bridge.messages import Barrier, BridgeMessage, End, RowBatch, Step, Watermark
+from laminar.bridge.spill import SpillFile, SpillLog
 from laminar.errors import InvalidSetting
 
 _MARKS = (Watermark, Barrier, End)
@@ -63,7 +63,7 @@ class Channel:
 
     @property
     def spill(self) -> SpillLog | None:
-        """Where rows go that do not fit."""
+        """The log on disk for rows that do not fit; None if the strategy has none."""
         return self._spill
 
     @property
@@ -120,7 +120,7 @@ class Channel:
         self.memory.append(batch)
 
     def put_mark(self, mark: Barrier | End) -> None:
-        """Append a message without rows."""
+        """Append a barrier or the end, behind all rows that were sent, those on disk too."""
         (self._behind or self.memory).append(mark)
 
     def put_watermark(self, timestamp: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.errors import InvalidSetting
 
@@ -15,7 +15,7 @@ _VARIABLE = 32  # bytes that a text or a nested value is taken to have in a sing
 def record_batch(
     rows: Sequence[Sequence[Any] | Mapping[str, Any]], schema: pa.Schema | None, name: str
 ) -> pa.RecordBatch:
-    """Return single rows as columns."""
+    """Turn single rows into columns; all of them have the form of the first."""
     if schema is None:
         raise InvalidSetting("schema", None, f'the Arrow schema of "{name}", to send single rows')
     if isinstance(rows[0], Mapping):

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
-from laminar.bridge.actions import AdvanceWatermark, Checkpoint, Eof, ProcessBatch, Ring1Action
 from laminar.bridge.columns import record_batch
-from laminar.bridge.messages import Barrier, BridgeMessage, End, RowBatch, RowEvent, Watermark
+from laminar.bridge.messages import (
+    AdvanceWatermark,
+    Barrier,
+    BridgeMessage,
+    Checkpoint,
+    End,
+    Eof,
+    ProcessBatch,
+    Ring1Action,
+    RowBatch,
+    RowEvent,
+    Watermark,
+)
 from laminar.bridge.pipeline import PipelineBridge
 from laminar.bridge.policy import BatchPolicy
 

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.bridge.channel import Channel
 from laminar.bridge.columns import record_batch, row_bytes
 from laminar.bridge.counters import BridgeCounters
 from laminar.bridge.messages import Barrier, End, RowBatch, RowEvent, Rows, size_of
+from laminar.bridge.policy import BackpressureStrategy, DropNewest, PauseSource, SpillToDisk
 from laminar.bridge.spill import SpillFile, SpillLog
-from laminar.bridge.strategy import BackpressureStrategy, DropNewest, PauseSource, SpillToDisk
 from laminar.errors import Backpressure, BridgeClosed, InvalidSetting
 
 CAPACITY_ROWS = 200_000
@@ -207,7 +207,7 @@ class PipelineBridge:
         return True
 
     def close(self) -> None:
-        """Say that nothing follows."""
+        """Say that nothing follows; rows that wait are handed out all the same."""
         if not self._closed:
             self.channel.put_mark(End())
             self._closed, self._room = True, 0
@@ -235,7 +235,7 @@ class PipelineBridge:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the source waits."""
+        """Whether the source waits because there was no room."""
         return self._paused_at is not None
 
     def go_on_from(self, position: Any) -> None:
@@ -253,7 +253,7 @@ class PipelineBridge:
 
     @property
     def counters(self) -> BridgeCounters:
-        """What it has seen so far."""
+        """What was sent since it was opened, and what waits now."""
         spill = self.channel.spill
         since = 0.0 if self._paused_at is None else self.clock() - self._paused_at
         sent = self.channel.rows_in + self._spilled

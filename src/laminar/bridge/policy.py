@@ -1,8 +1,8 @@
-"""When a batch is closed."""
+"""What users say of a bridge: when a batch is closed, and what happens when it is full."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from laminar.errors import InvalidSetting
@@ -37,3 +37,37 @@ class BatchPolicy:
                 raise InvalidSetting(name, getattr(self, name), "1 or more")
         if self.max_latency < timedelta(0):
             raise InvalidSetting("max_latency", self.max_latency, "0 or more")
+
+
+class BackpressureStrategy:
+    """What a producer does when the consumer is behind.
+
+    One of `PauseSource`, `DropNewest` and `SpillToDisk`.
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PauseSource(BackpressureStrategy):
+    """Take no more, and say so: the source stops polling until there is room. Loses nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropNewest(BackpressureStrategy):
+    """Let new rows go. They are counted, and a warning is written once per period."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpillToDisk(BackpressureStrategy):
+    """Write new rows to files that survive a crash, and read them back in order."""
+
+    max_spill_bytes: int = 1 << 30
+    then: BackpressureStrategy = field(default_factory=PauseSource)
+    """What to do when the disk has its share, too."""
+
+    def __post_init__(self) -> None:
+        if self.max_spill_bytes < 1:
+            raise InvalidSetting("max_spill_bytes", self.max_spill_bytes, "1 or more")
+        if isinstance(self.then, SpillToDisk):
+            raise InvalidSetting("then", self.then, "PauseSource() or DropNewest()")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from laminar.model.row_test import Among, Compare, Every, Flag, IsNull, Not, RowTest, Some
 
@@ -40,7 +40,7 @@ class Prefix:
 
     @property
     def test(self) -> RowTest | None:
-        """The one test that a row must pass."""
+        """All tests as one: a row that passes any of them is kept."""
         if self.tests is None:
             return None
         return self.tests[0] if len(self.tests) == 1 else Some(self.tests)
@@ -54,7 +54,7 @@ class Prefix:
         )
 
     def applied(self, table: pa.Table) -> pa.Table:
-        """Return what is kept of some rows."""
+        """Return rows and columns that are kept; of rows with one key, the last."""
         test = self.test
         if test is not None:
             # A filter keeps rows for which the test is true: neither false nor NULL.
@@ -67,7 +67,7 @@ class Prefix:
 
 @dataclass(slots=True)
 class PrefixCounters:
-    """What a prefix has seen."""
+    """Rows before a prefix and after it."""
 
     rows_in: int = 0
     rows_kept: int = 0
@@ -75,7 +75,7 @@ class PrefixCounters:
 
 @dataclass(slots=True)
 class PrefixStage:
-    """Applies the prefix of the moment, and counts."""
+    """Applies the prefix that holds when rows come: views may change it at any time."""
 
     counters: PrefixCounters = field(default_factory=PrefixCounters)
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
-from laminar.bridge.messages import RowBatch, size_of
+from laminar.bridge.messages import RowBatch, Step, size_of
 from laminar.errors import SpillCorrupt, UnsupportedFormat
 from laminar.store import durable_files
 
@@ -31,15 +31,6 @@ _MAGIC = re.compile(rb"LMRSPILL(\d+)\n")
 _HEAD = struct.Struct(">II")  # how long the header is, and its checksum
 _NAME = re.compile(r"\d{12}\.spill")
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One range on the way from a position to the newest row."""
-
-    after: Any
-    start: Any
-    end: Any
 
 
 @dataclass(frozen=True, slots=True)

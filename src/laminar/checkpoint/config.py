@@ -59,7 +59,7 @@ RecoveryMode.Latest = RecoveryMode()
 
 @dataclass(frozen=True, slots=True)
 class RecoveryConfig:
-    """How a database is opened."""
+    """Which state a database opens with, and how that is verified."""
 
     mode: RecoveryMode = field(default_factory=lambda: RecoveryMode.Latest)
     parallelism: int = field(default_factory=lambda: os.cpu_count() or 1)

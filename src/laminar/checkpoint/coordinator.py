@@ -18,7 +18,7 @@ from laminar.model.ids import NodeId
 
 @dataclass(slots=True)
 class CheckpointProgress:
-    """A checkpoint that is under way."""
+    """A checkpoint from its trigger until it is finalized or given up."""
 
     checkpoint_id: int
     pending_nodes: set[NodeId]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.checkpoint.verify import fault
 from laminar.errors.store import SegmentCorrupt, UnsupportedFormat

@@ -16,7 +16,7 @@ from typing import Any
 
 from laminar.checkpoint import aside
 from laminar.checkpoint.config import RecoveryConfig
-from laminar.checkpoint.fingerprint import changed, own_traces, without
+from laminar.checkpoint.fingerprint import changed, without
 from laminar.checkpoint.in_flight import checksums, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery_report import DagRecoveryMetrics, Damage
@@ -24,16 +24,13 @@ from laminar.checkpoint.storage import CheckpointStorage
 from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
 from laminar.errors.dag import RecoveryFailed
 from laminar.errors.store import CheckpointCorrupt
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
+from laminar.model.trace_name import own_traces
 from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files
 from laminar.store.links import bring
 
 _PLAIN_EMISSION = {"mode": "update", "every_us": 0, "lateness_us": None, "late_to": None}
-REBUILD = "rebuild"
-"""The part of a manifest's state that names views which have to be filled before anything else."""
-
-_STAYS_NEW = ("paused", "settings", "sinks")
-"""What a user set that recovery keeps as it was last known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ class Recovered:
 
 @dataclass(slots=True)
 class _Choice:
-    """A state that can be used."""
+    """A state to open with, and what has to be mended in it first."""
 
     manifest: Manifest
     checkpoint: DagCheckpointMetadata | None = None
@@ -115,7 +112,7 @@ class DagRecoveryManager:
             duration=time.perf_counter() - started,
             target=self._target,
         )
-        return Recovered(metrics, tuple(placed.state.get(REBUILD, ())))
+        return Recovered(metrics, placed.state.rebuild)
 
     @property
     def _target(self) -> float:
@@ -329,7 +326,7 @@ def reconciled(choice: _Choice, newest: Manifest) -> Manifest:
     for name in differs:
         if kinds[name] == "operator" and manifest.epoch < newest.epoch:
             raise RecoveryFailed(f'the state of the Python operator "{name}" is lost')
-    waiting = manifest.state.get(REBUILD, ())
+    waiting = manifest.state.rebuild
     rebuilt = {*waiting, *choice.rebuild, *(name for name in differs if kinds[name] == "view")}
     if not gone and not differs and rebuilt == set(waiting):
         return manifest
@@ -338,11 +335,14 @@ def reconciled(choice: _Choice, newest: Manifest) -> Manifest:
         traces=without(manifest.traces, {*rebuilt, *gone}),
         offsets={name: end for name, end in manifest.offsets.items() if name in kinds},
         catalog=newest.catalog,
-        state={
-            **manifest.state,
-            **{key: newest.state[key] for key in _STAYS_NEW if key in newest.state},
-            REBUILD: [name for name in kinds if name in rebuilt],
-        },
+        state=replace(
+            manifest.state,
+            # What a user has set stays as it was last known.
+            paused=newest.state.paused,
+            settings=newest.state.settings,
+            sinks=newest.state.sinks,
+            rebuild=tuple(name for name in kinds if name in rebuilt),
+        ),
     )
 
 
@@ -364,10 +364,11 @@ def rebuildable(manifest: Manifest, relations: Iterable[str]) -> tuple[str, ...]
     return tuple(views) if not left else None
 
 
-def _follows(definition: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
-    if definition["kind"] != "view" or definition["name"] in state.get("held", {}):
+def _follows(definition: Mapping[str, Any], state: EngineState) -> bool:
+    if definition["kind"] != "view" or definition["name"] in state.behind:
         return False
     emission = definition.get("emission") or _PLAIN_EMISSION
-    clocks: Mapping[str, Mapping[str, int]] = state.get("clocks") or {}
-    timed = any(own_traces(definition["name"], each) for each in clocks.values())
+    clocks = state.clocks
+    noted = {*clocks.emitted_at, *clocks.aged_to, *clocks.late}
+    timed = bool(own_traces(definition["name"], noted))
     return dict(emission) == _PLAIN_EMISSION and not timed

@@ -17,16 +17,14 @@ from laminar.checkpoint import aside
 from laminar.checkpoint.fingerprint import changed, without
 from laminar.checkpoint.in_flight import checksums, logged, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
-from laminar.checkpoint.recovery import REBUILD, bring_back
+from laminar.checkpoint.recovery import bring_back
 from laminar.checkpoint.storage import CheckpointStorage
 from laminar.checkpoint.verify import fault
 from laminar.errors.dag import NoCheckpointFound, RecoveryFailed
+from laminar.model.state import EngineState, UnfinishedRestore
 from laminar.model.trace import Manifest
 from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files
 from laminar.store.links import bring
-
-RESTORED = "restored"
-"""The part of a manifest's state that says what a restore has left to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def go_back(
     manifests: ManifestStore,
     checkpoint: tuple[DagCheckpointMetadata, Manifest],
     *,
-    state: Mapping[str, Any],
+    state: EngineState | None = None,
     catalog: Sequence[Mapping[str, Any]] | None = None,
 ) -> Restored:
     """Make a checkpoint the newest epoch; one write decides, and `finish` tidies up after it.
@@ -82,7 +80,7 @@ def go_back(
         storage: where checkpoints are.
         manifests: where epochs are.
         checkpoint: what to go back to, verified.
-        state: what is to be remembered otherwise than it was then.
+        state: what to remember instead of what was remembered then.
         catalog: definitions to keep instead of those of the checkpoint.
 
     Raises:
@@ -106,7 +104,7 @@ def go_back(
     names = {each["name"]: each["kind"] for each in defined}
     rebuild = tuple(n for n in changed(manifest.catalog, defined) if names[n] == "view")
     absent = {each["name"] for each in manifest.catalog} - set(names)
-    cuts = manifest.state.get("cuts") or {}
+    then = manifest.state if state is None else state
     placed = replace(
         manifest,
         epoch=head + 1,
@@ -115,22 +113,22 @@ def go_back(
         offsets={name: end for name, end in manifest.offsets.items() if name in names},
         catalog=defined,
         committed_at=datetime.now(UTC).isoformat(),
-        state={
-            **{key: value for key, value in manifest.state.items() if key != "report"},
-            **state,
+        state=replace(
+            then,
+            report={},
             # Event time stands where it stood, under the new number.
-            "cuts": {**cuts, str(head + 1): cuts.get(str(manifest.epoch), manifest.watermarks)},
-            REBUILD: list(rebuild),
-            RESTORED: {
-                "checkpoint": found.checkpoint_id,
-                "pushed": dict(found.pushed),
-                "last": {name: PendingLog(root).newest(name) for name in found.pushed},
-                "in_flight": [
+            cuts={**then.cuts, head + 1: then.cuts.get(manifest.epoch, manifest.watermarks)},
+            rebuild=rebuild,
+            restored=UnfinishedRestore(
+                checkpoint=found.checkpoint_id,
+                pushed=dict(found.pushed),
+                last={name: PendingLog(root).newest(name) for name in found.pushed},
+                in_flight=tuple(
                     {"epoch": epoch, **{key: entry[key] for key in ("ranges", "now_ms", "said")}}
                     for epoch, entry in sorted(waiting.items())
-                ],
-            },
-        },
+                ),
+            ),
+        ),
     )
     manifests.commit(placed)
     durable_files.failpoint("restore.after_commit")
@@ -142,23 +140,23 @@ def finish(manifest: Manifest, pending: PendingLog, log: EpochLog) -> None:
 
     May be repeated after a crash.
     """
-    left = manifest.state.get(RESTORED)
-    if not left:
+    left = manifest.state.restored
+    if left is None:
         return
     # Later ones stand on a history that is gone.
     log.withdraw(manifest.epoch + 1)
-    for each in left.get("in_flight", ()):
+    for each in left.in_flight:
         entry = logged(each["epoch"], each)
         log.begin(entry.epoch, entry.ranges, entry.now_ms, entry.said)
-    for table, last in left["last"].items():
+    for table, last in left.last.items():
         pending.drop_through(table, manifest.offsets.get(table) or 0)
-        pending.remove_between(table, left["pushed"].get(table, 0) + 1, last)
+        pending.remove_between(table, left.pushed.get(table, 0) + 1, last)
     durable_files.failpoint("restore.after_finish")
 
 
 def numbers(manifest: Manifest) -> dict[str, int]:
     """Return table -> the last number of pushed rows that must not be given out again."""
-    last: Mapping[str, int] = (manifest.state.get(RESTORED) or {}).get("last", {})
+    last = {} if manifest.state.restored is None else manifest.state.restored.last
     read = {name: end for name, end in manifest.offsets.items() if isinstance(end, int)}
     return {name: max(read.get(name, 0), last.get(name, 0)) for name in {*read, *last}}
 

@@ -30,7 +30,7 @@ class CheckpointStatus:
     error: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values, as `laminar checkpoints --json` prints them."""
         return dataclasses.asdict(self)
 
 
@@ -62,7 +62,7 @@ def read_checkpoints(root: Path) -> list[CheckpointStatus]:
 
 
 def show_checkpoints(found: list[CheckpointStatus], printer: Printer) -> None:
-    """Print them for people."""
+    """Print a row for each; that of a damaged one says what is wrong."""
     if not found:
         printer.line("no checkpoints")
         return

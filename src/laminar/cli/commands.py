@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from laminar.cli.input import Command, parse_steps, read_file
+from laminar.cli.input import Command, Step, parse_steps, read_file
 from laminar.cli.runner import Runner, interruptible
 from laminar.errors import SqlError, SqlSyntaxError, UnknownRelation, nearest
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition
@@ -30,6 +30,17 @@ class Known:
     usage: str
     meaning: str
     run: Callable[[Runner, Command], bool]
+
+
+def run_all(runner: Runner, steps: Sequence[Step]) -> bool:
+    """Run steps in order; the first error ends them. Say whether the conversation goes on."""
+    for step in steps:
+        if isinstance(step, Command):
+            if not run_command(runner, step):
+                return False
+        else:
+            runner.run_statement(step)
+    return True
 
 
 def run_command(runner: Runner, command: Command) -> bool:
@@ -152,7 +163,7 @@ def _include(runner: Runner, command: Command) -> bool:
     steps = parse_steps(read_file(path))
     runner.open_files += 1
     try:
-        return runner.run(steps)
+        return run_all(runner, steps)
     finally:
         runner.open_files -= 1
 

@@ -12,6 +12,7 @@ from prompt_toolkit.document import Document
 
 from laminar.cli.commands import COMMANDS
 from laminar.errors import SqlSyntaxError
+from laminar.model.quoting import backquoted
 from laminar.sql.keywords import keywords
 from laminar.sql.parser import STATEMENTS
 from laminar.sql.tokens import Kind, Token, scan
@@ -206,6 +207,4 @@ def _cased(word: str, typed: str) -> str:
 
 def _quoted(name: str) -> str:
     parts = name.split(".")
-    return ".".join(
-        part if _PLAIN_NAME.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in parts
-    )
+    return ".".join(part if _PLAIN_NAME.fullmatch(part) else backquoted(part) for part in parts)

@@ -74,7 +74,7 @@ def explained(db: Database) -> dict[str, Any]:
 
 
 def show_explained(found: dict[str, Any], printer: Printer) -> None:
-    """Print it for people."""
+    """Print the order in waves, then how nodes are connected and kept."""
     waves = " -> ".join(
         names[0] if len(names) == 1 else f"[{', '.join(names)}]" for names in found["waves"]
     )

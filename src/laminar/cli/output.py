@@ -51,7 +51,7 @@ class Printer:
         return self._out or sys.stdout
 
     def result(self, result: Result) -> None:
-        """Write the rows of a result."""
+        """Write a result; as JSON or CSV, row by row as Spark gives them."""
         match self.form:
             case Format.TABLE:
                 self._table(result)
@@ -72,7 +72,7 @@ class Printer:
                 write_csv(self._file, columns, iter(rows))
 
     def line(self, text: str) -> None:
-        """Write a line for people."""
+        """Write a line for people; JSON and CSV have no place for one."""
         if self.form is Format.TABLE:
             self.console.print(Text(text), soft_wrap=True)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from laminar.cli.input import Command, Step
 from laminar.cli.output import Printer
 from laminar.result import Result
 from laminar.session import Database
@@ -36,18 +35,6 @@ class Runner:
         """How many files are being run, one from inside the other."""
         self.last_query: Query | None = None
         self._clock = clock
-
-    def run(self, steps: Sequence[Step]) -> bool:
-        """Run steps in order; the first error ends them. Say whether the conversation goes on."""
-        from laminar.cli.commands import run_command
-
-        for step in steps:
-            if isinstance(step, Command):
-                if not run_command(self, step):
-                    return False
-            else:
-                self.run_statement(step)
-        return True
 
     def run_statement(self, statement: Any) -> None:
         """Run one statement and print its result."""

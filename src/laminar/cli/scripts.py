@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.status import Status
 
+from laminar.cli.commands import run_all
 from laminar.cli.input import Step
 from laminar.cli.output import Format, Printer
 from laminar.cli.runner import Runner
@@ -36,7 +37,7 @@ def run_script(db: Database, statements: Sequence[Statement], form: Format) -> N
 
 def run_steps(db: Database, steps: Sequence[Step], form: Format) -> None:
     """Run steps; rows that they change are visible to the ones after them."""
-    Runner(db, Printer(form)).run(steps)
+    run_all(Runner(db, Printer(form)), steps)
 
 
 @contextmanager

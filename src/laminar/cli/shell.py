@@ -14,8 +14,9 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.output import Output
-from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
+from pygments.lexers.sql import SqlLexer
 
+from laminar.cli.commands import run_all
 from laminar.cli.completion import SqlCompleter
 from laminar.cli.input import is_complete, parse_steps
 from laminar.cli.output import Printer, print_error
@@ -74,7 +75,7 @@ class Shell:
 
     def _answer(self, text: str) -> bool:
         try:
-            return self._runner.run(parse_steps(text))
+            return run_all(self._runner, parse_steps(text))
         except LaminarError as error:
             print_error(error)
         except KeyboardInterrupt:
@@ -89,7 +90,7 @@ class DatabaseNames:
         self._db = db
 
     def relations(self) -> Mapping[str, Sequence[str]]:
-        """Return relation -> columns."""
+        """Return relation -> columns, those of the system too."""
         catalog = self._db.engine.defined.catalog
         own = {name: catalog.shape(name).columns for name in catalog.definitions}
         system = {f"{SYSTEM}.{name}": table.shape.columns for name, table in TABLES.items()}
@@ -115,7 +116,7 @@ def open_history(folder: Callable[[str], str] = typer.get_app_dir) -> History:
 
 
 def run_shell(db: Database, **terminal: Any) -> None:
-    """Run the shell on a database."""
+    """Talk until the user leaves; the database stays open."""
     printer = Printer(chatty=True)
     printer.note(BANNER)
     Shell(Runner(db, printer), open_history(), **terminal).run()

@@ -21,7 +21,7 @@ def find_state(state: Path | None) -> Path:
 
 
 def show_status(found: DatabaseStatus, printer: Printer) -> None:
-    """Print it for people."""
+    """Print a line about the database, then a row for each relation."""
     printer.line(
         f"{found.path}: epoch {found.epoch}, committed {_ago(found.age_seconds)} ago,"
         f" {size(found.bytes)}; epochs {found.oldest_epoch} to {found.epoch} can be read"
@@ -56,7 +56,7 @@ def _lag(each: RelationStatus) -> str:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes as people read it, such as 1.5 MB; a KB is 1000 bytes."""
     amount, unit = float(count), "B"
     for bigger in ("KB", "MB", "GB", "TB"):
         if amount < 1000:

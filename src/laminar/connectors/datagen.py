@@ -82,7 +82,7 @@ class DatagenSource:
 
 
 def datagen_source(spec: SourceSpec) -> DatagenSource:
-    """Build a source from its options."""
+    """Build the source; the types of its columns decide which options there are."""
     options = Options.of(NAME, spec.options)
     seed = options.integer("seed", spec.seed)
     generators = tuple(

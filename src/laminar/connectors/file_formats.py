@@ -14,7 +14,7 @@ from laminar.connectors.format_parquet import read_parquet
 from laminar.connectors.options import Options
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.csv as pv  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.csv as pv
 
-from laminar.connectors.arrow_exact import declared, has_spelling
+from laminar.connectors.arrow_types import declared, has_spelling
 
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.json as pj  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.json as pj
 
-from laminar.connectors.arrow_exact import declared, is_clock_type
-from laminar.connectors.arrow_types import leaf_types
+from laminar.connectors.arrow_types import declared, is_clock_type, leaf_types
 
 _OPEN, _CLOSE, _NEWLINE = b"{}\n"
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 16, 1 << 20

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laminar.connectors.file_formats import COMPRESSED, FileFormat
-from laminar.connectors.source import fact_of
-from laminar.connectors.spark_files import read_files, spark_path, widened
+from laminar.connectors.spark_files import read_files, widened
 from laminar.connectors.spark_functions import f
 from laminar.errors.connectors import RowDoesNotFit, SourceError, SourceReadFailed
+from laminar.errors.sentences import first_sentence
 from laminar.model.schema import Field, Schema
+from laminar.model.spark_path import source_uri
 from laminar.model.types import quoted_name
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Misfits:
         # What Spark raises differs between a local session, where much of it is Java's, and a
         # remote one.
         except Exception as error:
-            return fact_of(error)
+            return first_sentence(str(error))
         return None
 
     def _refused_by_spark(self, spark: SparkSession, path: Path) -> SourceError | None:
@@ -75,7 +76,7 @@ class Misfits:
                 spark.read.schema(", ".join([*columns, f"{_BAD} string"]))
                 .options(**options)
                 .format(self.format.name)
-                .load(spark_path(path))
+                .load(source_uri(path))
                 .where(f.col(_BAD).isNotNull())
                 .take(1)
             )

@@ -81,14 +81,14 @@ class Options(Mapping[str, str]):
         return self.get(name, default)
 
     def required(self, name: str, expected: str = "") -> str:
-        """Read an option that must be there."""
+        """Read an option, or raise MissingOption with what was expected."""
         value = self.get(name)
         if value is None:
             raise MissingOption(self.connector, name, expected, self._given)
         return value
 
     def integer(self, name: str, default: int, *, at_least: int | None = None) -> int:
-        """Read a whole number."""
+        """Read a whole number; 1_000_000 is one."""
         value = self.get(name)
         if value is None:
             return default

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from laminar.connectors.options import Options
 from laminar.errors.connectors import UnknownConnector, UnknownOption
+from laminar.model.quoting import backquoted
 from laminar.model.schema import Schema
 from laminar.model.trace import WEIGHT
 
@@ -105,7 +106,7 @@ def close_sink(sink: SinkConnector) -> None:
 
 def change_rows(epoch: int, delta: DataFrame) -> DataFrame:
     """Return a delta as plain rows: a weight of -2 becomes two rows of change `delete`."""
-    names = [f"`{name.replace('`', '``')}`" for name in delta.columns if name != WEIGHT]
+    names = [backquoted(name) for name in delta.columns if name != WEIGHT]
     return delta.selectExpr(
         *names,
         f"IF({WEIGHT} > 0, 'insert', 'delete') AS {CHANGE}",

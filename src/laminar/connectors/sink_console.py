@@ -30,7 +30,7 @@ class ConsoleSink:
         self.limit = limit
 
     def write(self, epoch: int, delta: DataFrame) -> None:
-        """Print an epoch."""
+        """Print the first changes of an epoch; one without changes prints nothing."""
         rows = delta.limit(self.limit + 1).collect()
         if not rows:
             return

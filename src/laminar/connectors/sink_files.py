@@ -20,12 +20,13 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow.parquet as pq
 
 from laminar.connectors import sink
 from laminar.connectors.options import Options
 from laminar.connectors.sink import CHANGE, SinkSpec, change_rows
 from laminar.errors.connectors import BadOption
+from laminar.model.spark_path import target_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,7 +71,7 @@ class FilesSink:
         try:
             sink.reached("sink.before_write")
             writer = rows.write.options(**_WRITE_OPTIONS[self.format])
-            writer.format(self.format).save(f"file://{work}")
+            writer.format(self.format).save(target_uri(work))
             sink.reached("sink.after_write")
             parts = [part for part in work.glob("part-*") if self._has_rows(part)]
             for part in parts:

@@ -24,6 +24,7 @@ from laminar.connectors import sink
 from laminar.connectors.options import Options
 from laminar.connectors.sink import CHANGE, EPOCH, SinkSpec, change_rows
 from laminar.errors.connectors import BadOption
+from laminar.model.quoting import backquoted
 from laminar.model.trace import WEIGHT
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _kind(field: Field) -> str:
 
 def _plain(field: Field) -> str:
     """Return a column as something that SQLite can hold."""
-    name = f"`{field.name.replace('`', '``')}`"
+    name = backquoted(field.name)
     base = field.type.lower().split("(")[0].split("<")[0].strip()
     if base in _PLAIN:
         return name

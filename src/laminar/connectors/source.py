@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from laminar.errors.connectors import SourceError, SourceReadFailed
+from laminar.errors.sentences import first_sentence
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-_SPARK_FACT = re.compile(r"\[[A-Z][A-Z0-9_.]+\] \S[^\n]*")
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
@@ -67,7 +65,7 @@ class LiveSource(Source, Protocol):
 
     @property
     def live(self) -> bool:
-        """Whether that is so."""
+        """False if its rows may be of any time after all, as its options say."""
         ...
 
 
@@ -109,19 +107,9 @@ def explain_failure(
     if isinstance(error, SourceError):
         return error
     found = source.explain(spark, start, end) if isinstance(source, ExplainingSource) else None
-    found = found or SourceReadFailed(name, fact_of(error))
+    found = found or SourceReadFailed(name, first_sentence(str(error)))
     found.__cause__ = error
     return found
-
-
-def fact_of(error: Exception) -> str:
-    """Return the one line of an exception that says what happened.
-
-    Spark's lines begin with their class in brackets, somewhere among those of the Java stack.
-    """
-    text = str(error)
-    found = _SPARK_FACT.search(text)
-    return found[0] if found else text.strip().partition("\n")[0]
 
 
 def close(source: Source) -> None:

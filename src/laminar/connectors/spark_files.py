@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING
 
 from laminar.connectors.spark_functions import f
 from laminar.model.schema import Field, Schema
+from laminar.model.spark_path import source_uri
 from laminar.model.types import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _NARROW = re.compile(r"(?<![\w`.])(?:tinyint|smallint)(?=[,>]|$)")
-_GLOB = re.compile(r"([\\*?\[\]{}])")
-
-
-def spark_path(path: Path) -> str:
-    """Return the path so that Spark takes it literally, whatever its default file system."""
-    return "file://" + _GLOB.sub(r"\\\1", str(path))
 
 
 def read_files(
@@ -43,7 +38,7 @@ def read_files(
         spark.read.schema(wide)
         .options(**dict(options))
         .format(format_name)
-        .load([spark_path(path) for path in paths])
+        .load([source_uri(path) for path in paths])
     )
     return frame.select(*map(_checked, schema))
 

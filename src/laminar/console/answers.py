@@ -132,7 +132,7 @@ def _standing(each: RelationStatus, now: Snapshot) -> dict[str, Any]:
         "rows": each.rows,
         "rows_out": rows,
         "ms": ms,
-        "fused": each.name in now.manifest.state.get("fused", ()),
+        "fused": each.name in now.manifest.state.fused,
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from laminar.console.graph import Graph
 from laminar.console.history import EpochSummary, History
+from laminar.errors import ConnectorError
 from laminar.model.trace import Manifest
 from laminar.runtime.introspection.status import DatabaseStatus, StatusReader
 from laminar.store.cursors import CursorStore
@@ -45,19 +47,26 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Folder:
-    """Snapshots of a folder, for any number of threads."""
+    """Snapshots of a folder, for any number of threads; one of them at a time reads it.
+
+    Reading may mean asking connectors, which take their time: whoever comes meanwhile gets the last
+    snapshot, and waits only if there is none.
+    """
 
     root: Path
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _reader: StatusReader = field(init=False)
     _history: History = field(init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(init=False)
     _last: tuple[float, Snapshot] | None = None
+    _reading: Future[Snapshot] | None = None
+    """What the thread that reads now will find."""
     _seen: tuple[int, int] = (0, 0)
     """The folder that was read last, and the newest epoch that was in it."""
 
     def __post_init__(self) -> None:
+        self._lock = threading.Lock()
         self._forget()
 
     def _forget(self) -> None:
@@ -70,14 +79,35 @@ class Folder:
         Raises:
             DatabaseNotFound: there is no database any more, or not yet.
             StoreError: something in it is damaged.
+            ConnectorError: nothing was ever read, because a source does not answer.
         """
         with self._lock:
-            if self._last is None or self.clock() - self._last[0] >= FRESH_SECONDS:
-                # Kept only if it was read to the end: an error is told to everybody who asks.
-                self._last = None
-                found = self._read()
-                self._last = (self.clock(), found)
-            return self._last[1]
+            last, others = self._last, self._reading
+            if last is not None and (others or self.clock() - last[0] < FRESH_SECONDS):
+                return last[1]
+            if others is None:
+                mine = self._reading = Future[Snapshot]()
+        return self._read_for_all(mine) if others is None else self._wait_for(others)
+
+    def _read_for_all(self, found: Future[Snapshot]) -> Snapshot:
+        last: tuple[float, Snapshot] | None = None
+        try:
+            found.set_result(self._read())
+            last = (self.clock(), found.result())
+        except BaseException as error:
+            found.set_exception(error)
+        with self._lock:
+            # Kept only if it was read to the end: an error is told to everybody who asks.
+            self._last, self._reading = last, None
+        return found.result()
+
+    def _wait_for(self, others: Future[Snapshot]) -> Snapshot:
+        try:
+            return others.result(PATIENCE_SECONDS)
+        except TimeoutError:
+            asked = self._reader.asking or "source"
+            reason = f"it has not answered for {PATIENCE_SECONDS:g} s"
+            raise ConnectorError(asked, reason) from None
 
     def _read(self) -> Snapshot:
         now = self.now()
@@ -91,7 +121,7 @@ class Folder:
         epochs, damaged = self._history.read(manifest)
         store = CursorStore(self.root)
         cursors: dict[str, int | None] = {}
-        for sink in manifest.state.get("sinks", ()):
+        for sink in manifest.state.sinks:
             found = store.get(sink["name"])
             cursors[sink["name"]] = None if found is None else found.epoch
         return Snapshot(manifest, status, cursors, epochs, damaged, now)

@@ -43,12 +43,11 @@ class Graph:
     def of(cls, manifest: Manifest) -> Graph:
         """Build the graph of a manifest."""
         definitions = {each.name: each for each in from_json(manifest.catalog)}
-        outlines = manifest.state.get("views") or {}
+        outlines = manifest.state.outlines
         dag = _dag(definitions, outlines)
         name = {node.id: node.name for node in dag.nodes.values()}
         waves = {name[node]: at for at, wave in enumerate(dag.waves()) for node in wave}
-        sinks = tuple(manifest.state.get("sinks", ()))
-        return cls(definitions, outlines, dag, sinks, waves)
+        return cls(definitions, outlines, dag, manifest.state.sinks, waves)
 
     def reads(self, name: str) -> list[str]:
         """Return what a relation reads itself."""

@@ -14,7 +14,7 @@ from laminar.store import ManifestStore
 
 @dataclass(frozen=True, slots=True)
 class ViewSummary:
-    """One view's part of an epoch."""
+    """What an epoch did to one view."""
 
     name: str
     rows: int
@@ -25,7 +25,7 @@ class ViewSummary:
 
 @dataclass(frozen=True, slots=True)
 class EpochSummary:
-    """A committed epoch."""
+    """A committed epoch, as its manifest tells it."""
 
     epoch: int
     committed_at: str
@@ -38,7 +38,7 @@ class EpochSummary:
     """View or table -> rows that were late since the kept epoch before; None if none is kept."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values, as the page asks for them."""
         return asdict(self)
 
 
@@ -73,7 +73,7 @@ class History:
 
 
 def _kept(manifest: Manifest) -> _Kept:
-    report = manifest.state.get("report") or {}
+    report = manifest.state.report
     views = tuple(
         ViewSummary(each["name"], each["rows_out"], each["duration_ms"], each["strategy"])
         for each in report.get("views", ())
@@ -86,7 +86,7 @@ def _kept(manifest: Manifest) -> _Kept:
         views,
         None,
     )
-    return _Kept(summary, (manifest.state.get("clocks") or {}).get("late", {}))
+    return _Kept(summary, manifest.state.clocks.late)
 
 
 def _with_late(kept: list[_Kept]) -> tuple[EpochSummary, ...]:

@@ -22,7 +22,7 @@ STATES = ("running", "paused", "held", "scheduled", "failing", "suspended")
 
 
 def metrics_text(now: Snapshot) -> bytes:
-    """Return all metrics of a moment."""
+    """Return all metrics in the text format of Prometheus."""
     registry = CollectorRegistry()
     registry.register(_Moment(now))
     return generate_latest(registry)

@@ -34,9 +34,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from laminar.dag.graph import Graph
 from laminar.dag.node import DagNodeType
 from laminar.dag.scc import strongly_connected
-from laminar.dag.topology import StreamingDag
 from laminar.model.ids import NodeId
 
 _OUTSIDE = frozenset({DagNodeType.SOURCE, DagNodeType.SINK})
@@ -81,7 +81,7 @@ class ConsistencyGroup:
         return self.epoch
 
 
-def detect_diamonds(dag: StreamingDag) -> list[Diamond]:
+def detect_diamonds(dag: Graph) -> list[Diamond]:
     """Return the diamonds of a DAG, by their first convergence point in execution order."""
     order = dag.execution_order()
     return [
@@ -95,7 +95,7 @@ def detect_diamonds(dag: StreamingDag) -> list[Diamond]:
 
 
 def compute_consistency_groups(
-    dag: StreamingDag,
+    dag: Graph,
     opted_out: Collection[NodeId] = (),
     together: Iterable[Collection[NodeId]] = (),
 ) -> list[ConsistencyGroup]:
@@ -133,7 +133,7 @@ def compute_consistency_groups(
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A diamond as sets."""
+    """A diamond as sets of nodes; a set is a number with a bit for each."""
 
     convergence: int
     shared: int
@@ -151,7 +151,7 @@ class _Shape:
         )
 
 
-def _shapes(dag: StreamingDag, out: int = 0) -> list[_Shape]:
+def _shapes(dag: Graph, out: int = 0) -> list[_Shape]:
     """Find the diamond of every fan-in node, and merge those that overlap.
 
     Args:
@@ -234,7 +234,7 @@ def _rings(shapes: list[_Shape], out: int) -> Iterator[list[int]]:
         yield list(_bits(shape.members() | shape.shared & in_diamonds & ~out))
 
 
-def _dependencies_and(dag: StreamingDag, rings: Iterable[list[int]]) -> dict[int, list[int]]:
+def _dependencies_and(dag: Graph, rings: Iterable[list[int]]) -> dict[int, list[int]]:
     inputs = _inputs(dag)
     members = _members(dag)
     edges = {at: [each for each in inputs[at] if each in members] for at in members}
@@ -244,13 +244,13 @@ def _dependencies_and(dag: StreamingDag, rings: Iterable[list[int]]) -> dict[int
     return edges
 
 
-def _inputs(dag: StreamingDag) -> list[tuple[int, ...]]:
+def _inputs(dag: Graph) -> list[tuple[int, ...]]:
     order = dag.execution_order()
     position = {node: at for at, node in enumerate(order)}
     return [tuple(position[each] for each in dag.upstream(node)) for node in order]
 
 
-def _members(dag: StreamingDag) -> dict[int, None]:
+def _members(dag: Graph) -> dict[int, None]:
     order = enumerate(dag.execution_order())
     return {at: None for at, node in order if dag.nodes[node].node_type not in _OUTSIDE}
 

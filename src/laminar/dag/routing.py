@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from laminar.dag.graph import Graph
 from laminar.errors.dag import InvalidPort, NodeNotFound
 from laminar.model.ids import EdgeId, NodeId
-
-if TYPE_CHECKING:
-    from laminar.dag.topology import StreamingDag
 
 MAX_PORTS = 8
 """Output ports per node; fixed, so that a place in the table is one multiplication away."""
@@ -36,8 +33,8 @@ class RoutingTable:
     names: tuple[str, ...]
 
     @classmethod
-    def build(cls, dag: StreamingDag) -> RoutingTable:
-        """Lay out the table of a DAG."""
+    def build(cls, dag: Graph) -> RoutingTable:
+        """Lay out MAX_PORTS entries for every node; raise InvalidPort beyond that."""
         entries = [_NOWHERE] * (len(dag.nodes) * MAX_PORTS)
         names = tuple(node.name for node in dag.nodes.values())
         for edge in dag.edges.values():

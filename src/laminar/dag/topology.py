@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from laminar.dag.diamond import ConsistencyGroup, compute_consistency_groups
 from laminar.dag.draft import EdgeDraft, NodeDraft, resolve
 from laminar.dag.edge import DagEdge
 from laminar.dag.node import DagNode
@@ -16,9 +16,6 @@ from laminar.dag.routing import RoutingTable
 from laminar.dag.validate import CHECKS, REGISTRY_CHECKS, Check
 from laminar.errors.dag import NodeNotFound
 from laminar.model.ids import EdgeId, NodeId
-
-if TYPE_CHECKING:
-    from laminar.dag.diamond import ConsistencyGroup
 
 DEFAULT_MAX_FAN_OUT = 8
 """Consumers per output port, unless a setting says otherwise."""
@@ -155,8 +152,6 @@ class StreamingDag:
     def consistency_groups(self) -> tuple[ConsistencyGroup, ...]:
         """Return the groups of nodes that commit together; worked out at the first call."""
         if self._groups is None:
-            from laminar.dag.diamond import compute_consistency_groups
-
             self._settle("_groups", tuple(compute_consistency_groups(self)))
         assert self._groups is not None
         return self._groups

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from laminar.dag.edge import DagEdge
+from laminar.dag.graph import Graph
 from laminar.dag.order import find_cycle
 from laminar.errors.dag import (
     CycleDetected,
@@ -15,13 +15,10 @@ from laminar.errors.dag import (
     SchemaMismatch,
 )
 
-if TYPE_CHECKING:
-    from laminar.dag.topology import StreamingDag
-
-Check = Callable[["StreamingDag"], None]
+Check = Callable[[Graph], None]
 
 
-def check_acyclic(dag: StreamingDag) -> None:
+def check_acyclic(dag: Graph) -> None:
     """No node may depend on itself, directly or through others."""
     successors = {node: dag.downstream(node) for node in dag.nodes}
     path = find_cycle(successors, {node.id: node.name for node in dag.nodes.values()})
@@ -29,20 +26,20 @@ def check_acyclic(dag: StreamingDag) -> None:
         raise CycleDetected(path)
 
 
-def check_connected(dag: StreamingDag) -> None:
+def check_connected(dag: Graph) -> None:
     """Every node has at least one edge."""
     for node in dag.nodes.values():
         if not node.inputs and not node.outputs:
             raise DisconnectedNode(node.name)
 
 
-def check_schemas(dag: StreamingDag) -> None:
+def check_schemas(dag: Graph) -> None:
     """Every column a node expects is delivered, in the same type, by each of its inputs."""
     for edge in dag.edges.values():
         _check_edge_schema(dag, edge)
 
 
-def check_fan_out(dag: StreamingDag) -> None:
+def check_fan_out(dag: Graph) -> None:
     """No output port feeds more consumers than the DAG's limit."""
     readers = Counter((edge.source, edge.source_port) for edge in dag.edges.values())
     for (node, _), count in readers.items():
@@ -57,7 +54,7 @@ CHECKS: tuple[Check, ...] = (check_acyclic, check_connected, check_schemas, chec
 """For a DAG that was built as a whole, in the order in which faults are reported."""
 
 
-def _check_edge_schema(dag: StreamingDag, edge: DagEdge) -> None:
+def _check_edge_schema(dag: Graph, edge: DagEdge) -> None:
     source, target = dag.nodes[edge.source], dag.nodes[edge.target]
     delivered, expected = source.output_schema, target.input_schema
     if delivered is None or expected is None:

@@ -44,7 +44,7 @@ class Accumulator:
         return self.merge == "SUM" and self.kind != "floating"
 
     def over_rows(self, *, units: bool) -> str:
-        """Fold rows into a partial row."""
+        """Fold rows into a partial row; with `units` all weights are 1 and are not looked at."""
         return self.plain if units else self.partial
 
     def merged(self, column: str, weight: str | None) -> str:

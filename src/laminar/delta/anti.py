@@ -15,7 +15,7 @@ from laminar.plan.nodes import Anti
 
 
 def delta_anti(node: Anti, left: Change, right: Change) -> Change:
-    """Render all three faces."""
+    """Render all three versions."""
     terms: list[str] = []
     if left.delta is not None:
         terms.append(_without(node, left.delta, right.after))

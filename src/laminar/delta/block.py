@@ -30,7 +30,7 @@ class Block:
     predicates: tuple[str, ...] = ()
 
     def select(self, version: Version, *, units: bool) -> str:
-        """Render over one face of the relation."""
+        """Render over one version of the relation."""
         weight = f"1L AS {WEIGHT}" if units else WEIGHT
         return self.select_from(table(self.relation, version), weight)
 
@@ -64,7 +64,7 @@ def block_of(node: Node) -> Block | None:
 
 
 def delta_block(block: Block, state: State) -> Change:
-    """Δ(π∘σ)(A) = (π∘σ)(ΔA), read from the faces of a stored relation."""
+    """Δ(π∘σ)(A) = (π∘σ)(ΔA), read from the versions of a stored relation."""
     before, delta = state.held_units, state.units
     after = (before or not state.existed) and (delta or not state.changed)
     return Change(

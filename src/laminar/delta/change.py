@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from laminar.model.quoting import backquoted
 from laminar.model.trace import WEIGHT
 
 
 class Version(StrEnum):
-    """The three faces of a relation in an epoch."""
+    """The three versions of a relation in an epoch."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -49,7 +50,7 @@ class Change:
     units: bool = False  # every weight of the delta is 1
 
     def map(self, rule: Callable[[str], str], *, reweighs: bool = False) -> Change:
-        """Apply a linear rule: f(a + b) = f(a) + f(b), so it goes through each face."""
+        """Apply a linear rule: f(a + b) = f(a) + f(b), so it goes through each version."""
         return Change(
             None if self.before is None else rule(self.before),
             None if self.after is None else rule(self.after),
@@ -64,12 +65,11 @@ def quote(name: str) -> str:
     """Quote a column name where Spark asks for it."""
     if re.fullmatch(r"c\d+|__\w+", name):
         return name
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
+    return backquoted(name)
 
 
 def table(relation: str, version: Version | str) -> str:
-    """Return the name under which a face of a relation is bound while statements run."""
+    """Return the name under which a version of a relation is bound while statements run."""
     slug = re.sub(r"[^a-z0-9_]", "_", relation.lower())
     if slug != relation:
         slug = f"{slug}_{zlib.crc32(relation.encode()):08x}"
@@ -77,7 +77,7 @@ def table(relation: str, version: Version | str) -> str:
 
 
 def union(parts: list[str]) -> str | None:
-    """Add Z-sets up."""
+    """Add Z-sets up: UNION ALL; None if there are none."""
     if not parts:
         return None
     return "\nUNION ALL\n".join(parts)

@@ -32,6 +32,7 @@ from laminar.delta.program import (
 )
 from laminar.delta.render import Everything, change
 from laminar.model.trace import ARRIVAL
+from laminar.model.trace_name import late_trace, part_of
 from laminar.plan.canonical import canonical, repeated
 from laminar.plan.closing import Lateness
 from laminar.plan.nodes import (
@@ -105,10 +106,10 @@ def compile_full(
     *,
     every_us: int = 0,
 ) -> Program:
-    """Compile a query that has no rule."""
+    """Compile a query that has no rule: it is run in full, and compared with what is stored."""
     if not every_us:
         return Program(shape.name, (Recomputed(shape, sql, reads, reason, detail),))
-    inner = Shape(f"{shape.name}#1", shape.columns, shape.types)
+    inner = Shape(part_of(shape.name, 1), shape.columns, shape.types)
     made = Recomputed(inner, sql, reads, reason, detail)
     return Program(shape.name, (made, _periodic(shape, inner, every_us)))
 
@@ -154,7 +155,7 @@ class _Compiler:
         types = self.types.types(cut)
         items = [i for i in lateness.scan.items if i[1] in types and i[0] != ARRIVAL]
         names, uniques = tuple(name for name, _ in items), tuple(name for _, name in items)
-        shape = Shape(f"{self.shape.name}!late", names, tuple(types[name] for name in uniques))
+        shape = Shape(late_trace(self.shape.name), names, tuple(types[name] for name in uniques))
         sessions = None
         if lateness.in_session is not None:
             kept = [each.shape.name for each in self.relations if isinstance(each, Sessioned)]
@@ -260,7 +261,7 @@ class _Compiler:
         return self.known[form]
 
     def _name(self) -> str:
-        return f"{self.shape.name}#{len(self.relations) + 1}"
+        return part_of(self.shape.name, len(self.relations) + 1)
 
     def _shape(self, node: Node, types: Mapping[str, str]) -> Shape:
         return Shape(self._name(), node.columns, tuple(types[column] for column in node.columns))

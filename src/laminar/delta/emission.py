@@ -31,7 +31,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """The clauses after a view's query."""
+    """When a view shows its rows, and how late rows may be: the clauses after its query."""
 
     mode: str = Mode.UPDATE
     every_us: int = 0

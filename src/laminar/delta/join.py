@@ -14,7 +14,7 @@ from laminar.plan.nodes import Join, Predicate
 
 
 def delta_join(node: Join, given: list[Change]) -> Change:
-    """Render all three faces of a join."""
+    """Render all three versions of a join."""
     terms: list[str] = []
     insert_only = True
     for place, change in enumerate(given):

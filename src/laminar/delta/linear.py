@@ -62,7 +62,7 @@ def delta_reweigh(node: Reweigh, given: Change) -> Change:
 def delta_union_all(node: UnionAll, given: list[Change]) -> Change:
     """Δ(A + B) = ΔA + ΔB."""
 
-    def face(texts: list[str | None]) -> str | None:
+    def summed(texts: list[str | None]) -> str | None:
         parts = []
         for child, rows in zip(node.inputs, texts, strict=True):
             if rows is not None:
@@ -70,9 +70,9 @@ def delta_union_all(node: UnionAll, given: list[Change]) -> Change:
         return union(parts)
 
     return Change(
-        face([each.before for each in given]),
-        face([each.after for each in given]),
-        face([each.delta for each in given]),
+        summed([each.before for each in given]),
+        summed([each.after for each in given]),
+        summed([each.delta for each in given]),
         all(each.insert_only for each in given if each.delta is not None),
         all(each.positive for each in given),
         all(each.units for each in given if each.delta is not None),

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from laminar.dag import PartitioningStrategy
 from laminar.delta.accumulators import Accumulators
 from laminar.model.event_time import Timing
+from laminar.model.quoting import backquoted
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.plan.nodes import (
     Aggregate,
@@ -44,8 +45,7 @@ class Shape:
     def ddl(self) -> str:
         """The columns as Spark DDL, without the weight."""
         pairs = zip(self.columns, self.types, strict=True)
-        escaped = ((name.replace("`", "``"), kind) for name, kind in pairs)
-        return ", ".join(f"`{name}` {kind}" for name, kind in escaped)
+        return ", ".join(f"{backquoted(name)} {kind}" for name, kind in pairs)
 
     @property
     def stored(self) -> str:

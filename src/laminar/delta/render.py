@@ -1,4 +1,4 @@
-"""From a stateless plan to the SQL of its three faces: one rule per operator."""
+"""From a stateless plan to the SQL of its three versions: one rule per operator."""
 
 from __future__ import annotations
 

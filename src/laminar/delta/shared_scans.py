@@ -1,4 +1,4 @@
-"""Aggregates over the same rows share one pass.
+"""Aggregates over the same rows share one scan of them.
 
 A group's partial rows need not be one per epoch: any split of its rows into partial rows merges to
 the same value. So two aggregates over one input, where one groups by some of the other's keys, are
@@ -19,7 +19,7 @@ from laminar.plan.nodes import Filter, Node, Project, Scan
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class SharedScanPlan:
     """One statement for several aggregates; the first has the finest keys."""
 
     members: tuple[Merged, ...]
@@ -68,7 +68,7 @@ def _own(text: str, place: int) -> str:
 
 
 def common_input(member: Merged) -> Node | None:
-    """Return what a member reads below its own projection, if it can share a pass."""
+    """Return what a member reads below its own projection, if it can share a scan."""
     below = member.node.input.input if isinstance(member.node.input, Project) else None
     plain: Node | None = below
     while isinstance(plain, Filter):
@@ -76,9 +76,9 @@ def common_input(member: Merged) -> Node | None:
     return below if isinstance(plain, Scan) and member.node.keys else None
 
 
-def passes(members: list[Merged]) -> list[Pass]:
+def shared_scans(members: list[Merged]) -> list[SharedScanPlan]:
     """Group aggregates that can share: same input, keys nested in the finest ones' keys."""
-    found: list[Pass] = []
+    found: list[SharedScanPlan] = []
     waiting = sorted(members, key=lambda each: -len(each.node.keys))
     while waiting:
         finest, *others = waiting
@@ -91,7 +91,7 @@ def passes(members: list[Merged]) -> list[Pass]:
                 taken.append(other)
         waiting = [each for each in waiting if each not in taken]
         if len(taken) > 1:
-            found.append(Pass(tuple(taken)))
+            found.append(SharedScanPlan(tuple(taken)))
     return found
 
 

@@ -50,6 +50,7 @@ from laminar.errors.environment import (
     BadRequest,
     JavaUnavailable,
     PortUnavailable,
+    SparkAccessUnavailable,
     SparkUnavailable,
 )
 from laminar.errors.event_time import EventTimeError, NoWatermark, NoWindow
@@ -63,7 +64,7 @@ from laminar.errors.mv import (
     SourceNotFound,
     ViewNotFound,
 )
-from laminar.errors.session import DatabaseClosed
+from laminar.errors.session import DatabaseClosed, WriterBusy, WriteWithinEpoch
 from laminar.errors.sql import (
     AmbiguousColumns,
     BadSetting,
@@ -168,6 +169,7 @@ __all__ = [
     "SourceError",
     "SourceNotFound",
     "SourceReadFailed",
+    "SparkAccessUnavailable",
     "SparkUnavailable",
     "SpillCorrupt",
     "SqlError",
@@ -184,6 +186,8 @@ __all__ = [
     "UnknownSetting",
     "UnsupportedFormat",
     "ViewNotFound",
+    "WriteWithinEpoch",
+    "WriterBusy",
     "did_you_mean",
     "nearest",
 ]

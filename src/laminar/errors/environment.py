@@ -44,6 +44,25 @@ class SparkUnavailable(LaminarError):
         self.reason = reason
 
 
+class SparkAccessUnavailable(LaminarError):
+    """The environment variable LAMINAR_SPARK asks for a way to use Spark that there is not.
+
+    It is meant for tests. `fast` goes through Spark's internals, which must be those of a version
+    that is known, and cannot be reached over Spark Connect; `portable` always works.
+    """
+
+    code: ClassVar[str] = "LMR-0006"
+
+    def __init__(self, way: str, reason: str) -> None:
+        super().__init__(
+            f"cannot use Spark the {way} way",
+            detail=reason,
+            hint="unset LAMINAR_SPARK, and what is possible is used",
+        )
+        self.way = way
+        self.reason = reason
+
+
 class PortUnavailable(LaminarError):
     """The console cannot listen where it was told to.
 

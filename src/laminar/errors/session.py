@@ -21,3 +21,41 @@ class DatabaseClosed(LaminarError):
             f"the database is closed: {path}", hint="open it again with laminar.connect"
         )
         self.path = path
+
+
+class WriterBusy(LaminarError):
+    """Somebody else was writing for as long as this call was ready to wait; it has done nothing.
+
+    One thread at a time changes definitions or runs epochs. The message says who it is and since
+    when. Wait for it and call again, or wait longer from the start: `laminar.writer_timeout_ms`.
+    """
+
+    code: ClassVar[str] = "LMR-5002"
+
+    def __init__(self, what: str, seconds: float, thread: str = "") -> None:
+        super().__init__(
+            f"another writer is busy: {what} runs since {seconds:.0f} s",
+            detail=f"on the thread {thread}" if thread else "",
+            hint="call again when it is done, or raise laminar.writer_timeout_ms",
+        )
+        self.what = what
+        self.seconds = seconds
+
+
+class WriteWithinEpoch(LaminarError):
+    """Code that an epoch runs asked for something that has to wait for the end of that epoch.
+
+    It would wait for itself, so it is refused at once. An operator may read the database and insert
+    rows into tables without a key. Steps and statements that define something are for whoever runs
+    the epochs: do them after `step`, or in a function that was given to `on_epoch`.
+    """
+
+    code: ClassVar[str] = "LMR-5003"
+
+    def __init__(self, what: str, node: str) -> None:
+        super().__init__(
+            f'an epoch would wait for itself: "{node}", which it runs, asks for {what}',
+            hint="do it when the epoch is over, for example in a function given to on_epoch",
+        )
+        self.what = what
+        self.node = node

@@ -23,7 +23,7 @@ class Shift:
     by: int
 
     def least(self, bound: int) -> int:
-        """Return the bound of the result."""
+        """Return the bound of the result: no result is below, if no time is below `bound`."""
         return bound + self.by
 
 

@@ -7,6 +7,8 @@ from datetime import date
 from decimal import Decimal
 from typing import TypeAlias
 
+from laminar.model.quoting import string_literal
+
 Value: TypeAlias = bool | int | float | str | date | Decimal
 
 
@@ -99,5 +101,5 @@ def columns_of(test: RowTest) -> frozenset[str]:
 
 def _literal(value: Value) -> str:
     if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return string_literal(value)
     return f"DATE '{value}'" if isinstance(value, date) else str(value).lower()

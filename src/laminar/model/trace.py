@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from laminar.errors.store import EpochNotFound, UnsupportedFormat
+from laminar.model.state import EngineState
 
 WEIGHT = "__weight"
 """The column that says how often a row counts: +1 insert, -1 delete, any integer in between."""
@@ -24,6 +25,15 @@ Span: TypeAlias = tuple[int, int]
 
 FORMAT_VERSION = 1
 """The newest manifest format this code writes and reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What an epoch takes from one table: rows after `start`, up to and including `end`."""
+
+    table: str
+    start: Any
+    end: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +195,8 @@ class Manifest:
     catalog: Sequence[Mapping[str, Any]]
     """Definitions of tables and views."""
     watermarks: Mapping[str, int]
-    state: Mapping[str, Any]
-    """Whatever else the runtime must remember."""
+    state: EngineState
+    """Whatever else must be remembered."""
     committed_at: str
     """ISO 8601."""
     revision: int = 0
@@ -202,7 +212,8 @@ class Manifest:
         """Return plain values that `json.dumps` takes and `from_json` reads back."""
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         # Free-form parts are handed over as they are; asdict would copy every one of them.
-        return own | {"traces": {name: _trace(trace) for name, trace in self.traces.items()}}
+        traces = {name: _trace(trace) for name, trace in self.traces.items()}
+        return own | {"traces": traces, "state": self.state.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
@@ -215,7 +226,8 @@ class Manifest:
         if not 1 <= version <= FORMAT_VERSION:
             raise UnsupportedFormat(version, FORMAT_VERSION, "a manifest")
         traces = {name: Trace.from_json(trace) for name, trace in data["traces"].items()}
-        return cls(**{**data, "traces": traces})
+        state = EngineState.from_json(data["state"])
+        return cls(**{**data, "traces": traces, "state": state})
 
 
 def united(segments: Sequence[Segment]) -> dict[str, Span]:

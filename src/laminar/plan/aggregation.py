@@ -34,7 +34,7 @@ class Units:
     keys: dict[str, str] = field(default_factory=dict)  # key expression -> column
 
     def add(self, ctx: Context, unit: exp.Expr) -> None:
-        """Register a resolved call."""
+        """Register a resolved call; one that is written alike is computed once."""
         written = text(unit)
         if written not in self.calls:
             self.calls[written] = self._call(ctx, unit)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sqlglot import exp
 
 from laminar.plan.nodes import Node, Project, Scan
-
-if TYPE_CHECKING:
-    from laminar.plan.domain import Domain
+from laminar.plan.outer_values import Domain
+from laminar.plan.scope import Scope
 
 
 class Typer(Protocol):
@@ -49,16 +48,34 @@ class CommonTable:
 CommonTables = Mapping[str, CommonTable]
 
 
+class Attach(Protocol):
+    """Joins every nested query of an expression to a plan, and puts a column in its place."""
+
+    def __call__(
+        self,
+        ctx: Context,
+        node: Node,
+        scope: Scope,
+        ctes: CommonTables,
+        expression: exp.Expr,
+        /,
+    ) -> tuple[Node, exp.Expr]:
+        """Return the plan with what was joined, and the expression over its columns."""
+        ...
+
+
 @dataclass(slots=True)
 class Context:
-    """State of one lowering."""
+    """What one lowering knows of relations, and the columns it has named so far."""
 
     relations: Mapping[str, tuple[str, ...]]  # relation in lower case -> columns
     spelling: Mapping[str, str]  # relation in lower case -> its name
     typer: Typer
     times: Mapping[str, frozenset[str]] = field(default_factory=dict)  # columns of event time
     arrivals: frozenset[str] = frozenset()  # relations in lower case whose rows are numbered
+    # Queries nest in expressions, and expressions in queries: these two close the circle.
     query: Callable[[exp.Expr, Domain | None, CommonTables], Lowered] = field(init=False)
+    attach: Attach = field(init=False)
     _next: int = 0
 
     def fresh(self) -> str:

@@ -13,37 +13,16 @@ so any query that can be planned can be planned for a domain too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from laminar.plan.context import CommonTables, Context, Lowered
 from laminar.plan.joins import Pair
 from laminar.plan.nodes import Node
+from laminar.plan.outer_values import Domain
 from laminar.plan.scope import Scope, reads
-from laminar.plan.theta import Values, values_of
-
-
-@dataclass(slots=True)
-class Domain:
-    """The outer values a nested query is evaluated for."""
-
-    outer: Scope
-    values: Values
-    used: set[str] = field(default_factory=set)  # outer columns that were asked for
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The domain's own columns."""
-        return self.values.node.columns
-
-    def lookup(self, column: exp.Column) -> exp.Expr | None:
-        """Resolve a column of the outer query to the domain's."""
-        found = self.outer.lookup(column)
-        if found is None or not reads(found[0]) <= frozenset(self.values.names):
-            return None
-        self.used |= reads(found[0])
-        return self.values.rename(found[0])
+from laminar.plan.theta import values_of
 
 
 @dataclass(frozen=True, slots=True)

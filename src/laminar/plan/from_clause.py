@@ -5,10 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from laminar.plan.context import CommonTables, Context, Lowered
-from laminar.plan.domain import Domain, nested
+from laminar.plan.domain import nested
 from laminar.plan.generators import generate, lateral_view
 from laminar.plan.joins import inner_join, keyed_join, same, where
 from laminar.plan.nodes import Constant, Node
+from laminar.plan.outer_values import Domain
 from laminar.plan.pivot import apply_pivot
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Binding, Scope, conjuncts, text
@@ -119,7 +120,7 @@ def _table_function(ctx: Context, item: exp.Table) -> Lowered:
 
 
 def values(ctx: Context, item: exp.Values) -> Lowered:
-    """Lower inline rows."""
+    """Lower VALUES; columns without a name are called col1, col2, ..., as Spark does."""
     alias = item.args.get("alias")
     first = item.expressions[0]
     width = len(first.expressions) if isinstance(first, exp.Tuple) else 1

@@ -43,7 +43,7 @@ class Pair:
 
 
 def predicate(condition: exp.Expr) -> Predicate:
-    """Wrap a resolved condition."""
+    """Note what a resolved condition reads, and whether it is an equality."""
     return Predicate(
         text(condition), reads(condition), isinstance(condition, exp.EQ | exp.NullSafeEQ)
     )
@@ -77,7 +77,7 @@ def only(node: Node, columns: tuple[str, ...]) -> Project:
 
 @dataclass(frozen=True, slots=True)
 class KeyedCondition:
-    """A join condition taken apart."""
+    """A join condition taken apart by which sides its parts read."""
 
     pairs: tuple[Pair, ...]
     left_only: tuple[str, ...]
@@ -192,7 +192,7 @@ def semi_join(ctx: Context, left: Node, right: Node, pairs: list[Pair], *, anti:
 def keyed_join(
     ctx: Context, left: Node, right: Node, conditions: list[exp.Expr], kind: str
 ) -> Node:
-    """Plan an outer, semi or anti join."""
+    """Plan an outer, semi, anti or ASOF join."""
     marks = [each for each in conditions if _is_mark(each)]
     if marks:
         return _asof(ctx, left, right, [each for each in conditions if each not in marks], kind)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from laminar.plan.context import CommonTable, CommonTables, Context, Lowered, Typer
-from laminar.plan.domain import Domain
 from laminar.plan.from_clause import values
+from laminar.plan.marks import attach
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project, Reweigh, UnionAll
+from laminar.plan.outer_values import Domain
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import text
 from laminar.plan.select import select
@@ -40,6 +41,7 @@ def lower(
         return _query(ctx, query, domain, ctes)
 
     ctx.query = nested
+    ctx.attach = attach
     lowered = _query(ctx, query, None, {})
     return Lowered(find_sessions(lowered.node), lowered.names)
 

@@ -22,36 +22,6 @@ from laminar.plan.subqueries import answers, equalities, maybe, simple_form
 from laminar.plan.theta import partnered
 
 
-def push_not(condition: exp.Expr) -> exp.Expr:
-    """Move NOT inward, to where it stands before a single test."""
-
-    def pushed(node: exp.Expr, negated: bool) -> exp.Expr:
-        match node:
-            case exp.Paren():
-                inner = pushed(node.this, negated)
-                return inner if isinstance(inner, exp.And) else exp.Paren(this=inner)
-            case exp.Not():
-                return pushed(node.this, not negated)
-            case exp.And() | exp.Or():
-                kind = type(node)
-                if negated:
-                    kind = exp.Or if isinstance(node, exp.And) else exp.And
-                parts = (_grouped(pushed(each, negated)) for each in (node.left, node.right))
-                left, right = parts
-                return kind(this=left, expression=right)
-            case _:
-                return exp.Not(this=_grouped(node.copy())) if negated else node.copy()
-
-    found = pushed(condition, False)
-    while isinstance(found, exp.Paren):
-        found = found.this
-    return found
-
-
-def _grouped(node: exp.Expr) -> exp.Expr:
-    return exp.Paren(this=node) if isinstance(node, exp.And | exp.Or) else node
-
-
 def attach(
     ctx: Context, node: Node, scope: Scope, ctes: CommonTables, expression: exp.Expr
 ) -> tuple[Node, exp.Expr]:

@@ -37,7 +37,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one scan wants."""
+    """What one scan wants of its relation."""
 
     columns: frozenset[str]
     test: RowTest | None

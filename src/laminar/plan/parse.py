@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
+from laminar.model.quoting import string_literal
 from laminar.plan.reasons import NoRule, Reason
 from laminar.sql.keywords import keywords
 from laminar.sql.references import readable
@@ -47,7 +48,7 @@ class AsWritten(Spark):
         """Spark has a type for the time of day by now, with a number of digits."""
 
         def datatype_sql(self, expression: exp.DataType) -> str:
-            """Write a type."""
+            """Write TIME as Spark does, and all other types as sqlglot does."""
             if expression.is_type(exp.DataType.Type.TIME):
                 digits = "".join(each.sql() for each in expression.expressions)
                 return f"TIME({digits})" if digits else "TIME"
@@ -119,8 +120,7 @@ def plain_strings(sql: str) -> str:
     done = 0
     for token in tokenize(sql):
         if token.kind is Kind.STRING and _is_special(token.text):
-            escaped = token.value.replace("\\", "\\\\").replace("'", "\\'")
-            parts += [sql[done : token.start], f"'{escaped}'"]
+            parts += [sql[done : token.start], string_literal(token.value)]
             done = token.end
     return "".join([*parts, sql[done:]])
 

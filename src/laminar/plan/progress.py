@@ -36,7 +36,7 @@ class Flow:
     steps: Steps = ()
 
     def then(self, *steps: Step) -> Flow:
-        """Go on."""
+        """Return the flow with further steps at its end."""
         return Flow(self.relation, self.column, (*self.steps, *steps))
 
 

@@ -8,7 +8,6 @@ from laminar.plan.aggregate_calls import aggregated, has_aggregates, is_aggregat
 from laminar.plan.aggregation import Units, aggregate_units, grouping_call
 from laminar.plan.aging import age, reads_clock
 from laminar.plan.context import CommonTables, Context, Lowered
-from laminar.plan.domain import Domain
 from laminar.plan.from_clause import from_clause
 from laminar.plan.generators import generate, is_generator, refuse_inside
 from laminar.plan.group_keys import GroupKeys
@@ -16,6 +15,7 @@ from laminar.plan.joins import where
 from laminar.plan.limits import bounds, limited
 from laminar.plan.marks import attach
 from laminar.plan.nodes import Aggregate, Node, Project
+from laminar.plan.outer_values import Domain
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Scope, conjuncts, text, unique
 from laminar.plan.subqueries import apply_condition, has_subquery

@@ -13,6 +13,7 @@ from sqlglot import exp
 from laminar.plan.aggregate_calls import has_aggregates
 from laminar.plan.context import CommonTables, Context
 from laminar.plan.domain import nested
+from laminar.plan.from_clause import from_clause
 from laminar.plan.joins import KeyedCondition, Pair, keyed_join, only, semi_join, where
 from laminar.plan.nodes import AggCall, Aggregate, Filter, Join, Node, Project
 from laminar.plan.reasons import NoRule, Reason
@@ -24,12 +25,40 @@ def has_subquery(expression: exp.Expr) -> bool:
     return any(is_query(node) for node in expression.walk())
 
 
+def push_not(condition: exp.Expr) -> exp.Expr:
+    """Move NOT inward, to where it stands before a single test."""
+
+    def pushed(node: exp.Expr, negated: bool) -> exp.Expr:
+        match node:
+            case exp.Paren():
+                inner = pushed(node.this, negated)
+                return inner if isinstance(inner, exp.And) else exp.Paren(this=inner)
+            case exp.Not():
+                return pushed(node.this, not negated)
+            case exp.And() | exp.Or():
+                kind = type(node)
+                if negated:
+                    kind = exp.Or if isinstance(node, exp.And) else exp.And
+                parts = (_grouped(pushed(each, negated)) for each in (node.left, node.right))
+                left, right = parts
+                return kind(this=left, expression=right)
+            case _:
+                return exp.Not(this=_grouped(node.copy())) if negated else node.copy()
+
+    found = pushed(condition, False)
+    while isinstance(found, exp.Paren):
+        found = found.this
+    return found
+
+
+def _grouped(node: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=node) if isinstance(node, exp.And | exp.Or) else node
+
+
 def apply_condition(
     ctx: Context, node: Node, scope: Scope, ctes: CommonTables, condition: exp.Expr
 ) -> Node:
     """Filter by one conjunct that holds a nested query."""
-    from laminar.plan.marks import attach, push_not  # the two recurse into each other
-
     pushed = push_not(condition)
     if len(conjuncts(pushed)) > 1:  # NOT (a OR b)
         for each in conjuncts(pushed):
@@ -47,7 +76,7 @@ def apply_condition(
         if not has_subquery(tested):
             return _in(ctx, node, scope, ctes, inner, negated)
     wanted = node.columns
-    node, replaced = attach(ctx, node, scope, ctes, pushed)
+    node, replaced = ctx.attach(ctx, node, scope, ctes, pushed)
     return only(where(node, [scope.resolve(replaced)]), wanted)
 
 
@@ -58,8 +87,6 @@ class Inner:
     """
 
     def __init__(self, ctx: Context, query: exp.Expr, outer: Scope, ctes: CommonTables) -> None:
-        from laminar.plan.from_clause import from_clause  # the two recurse into each other
-
         self.select = _plain_select(query)
         self.scope = Scope(parent=outer)
         self.node = from_clause(ctx, self.select, self.scope, ctes)

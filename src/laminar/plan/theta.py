@@ -9,32 +9,12 @@ equality, NULL with NULL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from sqlglot import exp
 
 from laminar.plan.context import Context
 from laminar.plan.nodes import Aggregate, Join, Node, Predicate, Project
-from laminar.plan.scope import reads, text, unique
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """The distinct values of some columns of a plan, under names of their own."""
-
-    node: Aggregate
-    names: Mapping[str, str]  # column of the plan -> its name here
-
-    def rename(self, expression: exp.Expr) -> exp.Expr:
-        """Let a resolved expression read the values instead of the plan's columns."""
-
-        def one(part: exp.Expr) -> exp.Expr:
-            if isinstance(part, exp.Column) and part.name in self.names and not part.table:
-                return unique(self.names[part.name])
-            return part
-
-        return expression.copy().transform(one)
+from laminar.plan.outer_values import Values
+from laminar.plan.scope import reads, text
 
 
 def values_of(ctx: Context, node: Node, columns: tuple[str, ...]) -> Values:

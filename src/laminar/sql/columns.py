@@ -49,7 +49,7 @@ def take_columns(cursor: Cursor) -> Declared:
     while True:
         if cursor.looks_at("PRIMARY", "KEY") or cursor.looks_at("WATERMARK", "FOR"):
             later.append((cursor.peek().upper, cursor.at))
-            _skip_element(cursor)
+            cursor.expression("a key or a watermark", ",", ")")
         else:
             _column(cursor, declared)
         if not cursor.accept(","):
@@ -165,18 +165,5 @@ def _watermark(cursor: Cursor, declared: Declared) -> None:
     token = cursor.peek()
     column = declared.column(cursor, cursor.identifier("the name of a column"), token)
     cursor.expect("AS")
-    start = cursor.at
-    _skip_element(cursor)
-    if cursor.at == start:
-        cursor.unexpected("an expression, such as ts - INTERVAL '5' SECOND")
-    declared.watermark = Watermark(column, cursor.slice(start, cursor.at))
-
-
-def _skip_element(cursor: Cursor) -> None:
-    depth = 0
-    while not cursor.done():
-        upper = cursor.peek().upper
-        if depth == 0 and upper in (",", ")"):
-            return
-        depth += (upper in ("(", "[")) - (upper in (")", "]"))
-        cursor.next()
+    delayed = cursor.expression("an expression, such as ts - INTERVAL '5' SECOND", ",", ")")
+    declared.watermark = Watermark(column, delayed)

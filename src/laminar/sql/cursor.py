@@ -7,6 +7,7 @@ from typing import NoReturn, TypedDict, TypeVar
 
 from laminar.errors import nearest
 from laminar.errors.sql import SqlError, SqlSyntaxError
+from laminar.model.quoting import backquoted
 from laminar.sql.keywords import keywords
 from laminar.sql.location import Location
 from laminar.sql.tokens import Kind, Token
@@ -19,6 +20,9 @@ _NEVER_A_NAME = keywords(
     "AS BY CASCADE CREATE DROP EMIT EXISTS FROM GROUP HAVING IF INTO JOIN MATERIALIZED NOT ON ORDER"
     " REPLACE SELECT SET TABLE UNION VALUES VIEW WHERE WITH"
 )
+
+
+_CLOSED_BY = {"(": ")", "[": "]", "CASE": "END"}
 
 
 class Origin(TypedDict):
@@ -111,6 +115,31 @@ class Cursor:
             self.unexpected(what)
         return int(self.next().text)
 
+    def expression(self, what: str, *stops: str) -> str:
+        """Take text up to a word outside of all brackets and all CASE ... END."""
+        start = self.at
+        inside: list[str] = []
+        while not self.done() and (inside or self.peek().upper not in stops):
+            # A field may be called like a keyword: the end of a window is `w.end`.
+            is_field = self.peek(-1).is_symbol(".")
+            word = self.next().upper
+            if word in _CLOSED_BY and not is_field:
+                inside.append(_CLOSED_BY[word])
+            elif inside[-1:] == [word] and not is_field:
+                inside.pop()
+        if self.at == start:
+            self.unexpected(what)
+        return self.slice(start, self.at)
+
+    def skip_brackets(self) -> None:
+        """Take an opening bracket that comes next, and all up to the one that closes it."""
+        depth = 0
+        while not self.done():
+            token = self.next()
+            depth += token.is_symbol("(") - token.is_symbol(")")
+            if depth == 0:
+                return
+
     def slice(self, start: int, stop: int) -> str:
         """Return the text from one token up to, not including, another."""
         if stop <= start:
@@ -155,9 +184,7 @@ class Cursor:
 
 def joined(parts: Sequence[str]) -> str:
     """Return a name of several parts as one; a part with a dot of its own stays in backquotes."""
-    return ".".join(
-        f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part for part in parts
-    )
+    return ".".join(backquoted(each) if "." in each or "`" in each else each for each in parts)
 
 
 def _listed(words: Sequence[str]) -> str:

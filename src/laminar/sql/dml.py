@@ -60,7 +60,7 @@ def take_update(cursor: Cursor) -> Update:
         if any(column.casefold() == known.casefold() for known in assignments):
             cursor.fail(f'column "{column}" is set twice', hint="remove one of them", token=token)
         cursor.expect("=")
-        assignments[column] = _expression(cursor)
+        assignments[column] = cursor.expression("an expression", ",", "WHERE")
         if not cursor.accept(","):
             break
     where = _where(cursor)
@@ -91,16 +91,3 @@ def _where(cursor: Cursor) -> str | None:
     refuse_time_travel(cursor, cursor.at)
     refuse_changes(cursor, cursor.at)
     return cursor.rest("a condition")
-
-
-def _expression(cursor: Cursor) -> str:
-    start, depth = cursor.at, 0
-    while not cursor.done():
-        upper = cursor.peek().upper
-        if depth == 0 and upper in (",", "WHERE"):
-            break
-        depth += (upper in ("(", "[")) - (upper in (")", "]"))
-        cursor.next()
-    if cursor.at == start:
-        cursor.unexpected("an expression")
-    return cursor.slice(start, cursor.at)

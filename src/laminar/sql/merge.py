@@ -32,7 +32,7 @@ def take_merge(cursor: Cursor) -> Merge:
     cursor.expect("USING")
     source, source_alias = _source(cursor)
     cursor.expect("ON")
-    condition = _expression(cursor, "a condition", "WHEN")
+    condition = cursor.expression("a condition", "WHEN")
     clauses: list[MergeClause] = []
     while not cursor.done():
         clauses.append(_clause(cursor, alias or table, clauses))
@@ -57,12 +57,7 @@ def _source(cursor: Cursor) -> tuple[str, str]:
     """Return what is read, as text that can follow FROM, and the name its columns go by."""
     first, start = cursor.peek(), cursor.at
     if cursor.looks_at("("):
-        depth = 0
-        while not cursor.done():
-            token = cursor.next()
-            depth += token.is_symbol("(") - token.is_symbol(")")
-            if depth == 0:
-                break
+        cursor.skip_brackets()
         text = cursor.slice(start, cursor.at)
         alias = _alias(cursor)
         if alias is None:
@@ -80,7 +75,7 @@ def _clause(cursor: Cursor, target: str, before: list[MergeClause]) -> MergeClau
     if any(other.kind is kind and other.condition is None for other in before):
         hint = "only the last one of a kind can do without AND"
         cursor.fail(f"a clause before this takes every row that is {kind}", hint=hint, token=token)
-    condition = _expression(cursor, "a condition", "THEN") if cursor.accept("AND") else None
+    condition = cursor.expression("a condition", "THEN") if cursor.accept("AND") else None
     cursor.expect("THEN")
     action = MergeAction(cursor.one_of(*_ALLOWED[kind]))
     if action is MergeAction.DELETE:
@@ -122,7 +117,7 @@ def _assignments(cursor: Cursor, target: str) -> tuple[tuple[str, str], ...]:
             column = cursor.identifier(_A_COLUMN)
         _refuse_second(cursor, column, found, token.text)
         cursor.expect("=")
-        found[column] = _expression(cursor, "an expression", ",", "WHEN")
+        found[column] = cursor.expression("an expression", ",", "WHEN")
         if not cursor.accept(","):
             return tuple(found.items())
 
@@ -140,7 +135,7 @@ def _values(cursor: Cursor) -> tuple[tuple[str, str], ...]:
     cursor.expect(")", "VALUES", "(")
     values = []
     while True:
-        values.append(_expression(cursor, "an expression", ",", ")"))
+        values.append(cursor.expression("an expression", ",", ")"))
         if not cursor.accept(","):
             break
     token = cursor.peek()
@@ -154,18 +149,3 @@ def _refuse_second(cursor: Cursor, name: str, known: dict[str, str], text: str) 
     if any(name.casefold() == each.casefold() for each in known):
         token = cursor.peek(-1)
         cursor.fail(f'column "{text}" is named twice', hint="remove one of them", token=token)
-
-
-def _expression(cursor: Cursor, what: str, *stops: str) -> str:
-    """Take text up to a word outside of all brackets and all CASE ... END."""
-    start, depth = cursor.at, 0
-    while not cursor.done():
-        upper = cursor.peek().upper
-        if depth == 0 and upper in stops:
-            break
-        opens = upper in ("(", "[") or upper == "CASE"
-        depth += opens - (upper in (")", "]") or upper == "END")
-        cursor.next()
-    if cursor.at == start:
-        cursor.unexpected(what)
-    return cursor.slice(start, cursor.at)

@@ -69,21 +69,12 @@ def _skip_ctes(cursor: Cursor) -> None:
     while True:
         cursor.identifier("the name of a common table expression")
         if cursor.looks_at("("):
-            _skip_brackets(cursor)
+            cursor.skip_brackets()
         if cursor.accept("MAX", "RECURSION", "LEVEL"):
             cursor.next()
         cursor.accept("AS")
         if not cursor.looks_at("("):
             cursor.unexpected("a query in brackets")
-        _skip_brackets(cursor)
+        cursor.skip_brackets()
         if not cursor.accept(","):
-            return
-
-
-def _skip_brackets(cursor: Cursor) -> None:
-    depth = 0
-    while not cursor.done():
-        token = cursor.next()
-        depth += token.is_symbol("(") - token.is_symbol(")")
-        if depth == 0:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from laminar.model.quoting import string_literal
 from laminar.sql.cursor import Cursor
 from laminar.sql.options import take_options
 from laminar.sql.tokens import tokenize
@@ -22,10 +23,7 @@ def with_options(statement: str, options: Mapping[str, str]) -> str:
     if cursor.accept("WITH"):
         given = {name.lower(): value for name, value in take_options(cursor).items()}
     rest = statement[cursor.peek().start :]
-    listed = ", ".join(
-        f"{name} = {_literal(value)}" for name, value in {**given, **options}.items()
-    )
-    return f"{statement[:end]} WITH ({listed}) {rest}"
+    return f"{statement[:end]} WITH ({_listed({**given, **options})}) {rest}"
 
 
 def with_source_options(statement: str, options: Mapping[str, str]) -> str:
@@ -38,10 +36,8 @@ def with_source_options(statement: str, options: Mapping[str, str]) -> str:
         end = token.end
     given = take_options(cursor) if cursor.accept("WITH") else {}
     kept = {name: value for name, value in given.items() if name.lower() == "connector"}
-    listed = ", ".join(f"{name} = {_literal(value)}" for name, value in {**kept, **options}.items())
-    return f"{statement[:end]} WITH ({listed})"
+    return f"{statement[:end]} WITH ({_listed({**kept, **options})})"
 
 
-def _literal(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+def _listed(options: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} = {string_literal(value)}" for name, value in options.items())

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from laminar.errors.sql import NotSupported, SqlSyntaxError
+from laminar.model.quoting import backquoted
 from laminar.sql.cursor import Cursor, joined
 from laminar.sql.keywords import keywords
 from laminar.sql.tokens import Kind, Token
@@ -68,7 +69,7 @@ def take_epochs(cursor: Cursor, start: int) -> tuple[str, int | None, tuple[Past
         past, alias = _past(cursor, clause)
         pasts[past] = None
         begin = cursor.tokens[clause.name].start - base
-        text = f"{text[:begin]}`{past.bound.replace('`', '``')}`{alias}{text[end:]}"
+        text = f"{text[:begin]}{backquoted(past.bound)}{alias}{text[end:]}"
     return text.rstrip(), epochs.pop() if len(epochs) == 1 else None, tuple(reversed(pasts))
 
 
@@ -77,7 +78,7 @@ def _past(cursor: Cursor, clause: _Clause) -> tuple[Past, str]:
     relation = joined([part.value for part in parts if not part.is_symbol(".")])
     after = cursor.tokens[clause.last + 1] if clause.last + 1 < len(cursor.tokens) else None
     past = Past(f"{relation} as of epoch {clause.epoch}", relation, clause.epoch)
-    return past, "" if is_alias(after) else f" AS `{parts[-1].value.replace('`', '``')}`"
+    return past, "" if is_alias(after) else f" AS {backquoted(parts[-1].value)}"
 
 
 def is_alias(after: Token | None) -> bool:

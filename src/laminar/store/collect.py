@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 from pyspark.sql import types as t
+
+from laminar.model.quoting import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,7 +58,7 @@ def relaxed(df: DataFrame) -> DataFrame:
     A NULL struct whose fields may not be NULL, as an outer join makes, breaks it.
     """
     casts = {
-        field.name: df[_quoted(field.name)].cast(kind)
+        field.name: df[backquoted(field.name)].cast(kind)
         for field in df.schema.fields
         if (kind := nullable(field.dataType)) != field.dataType
     }
@@ -77,7 +79,3 @@ def nullable(kind: t.DataType) -> t.DataType:
                 nullable(kind.keyType), nullable(kind.valueType), kind.valueContainsNull
             )
     return kind
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -44,21 +44,12 @@ def write_atomic(path: Path, data: bytes, *, point: str = "file") -> None:
         StoreUnwritable: the disk refuses; nothing is left behind.
     """
     temp = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}{TEMP_SUFFIX}")
-    with unwritable(path):
-        make_dir(path.parent)
-        # Not `finally`: a crash leaves the temporary file too, so a scripted one must as well.
-        try:
-            _fill(temp, data, point)
-            failpoint(f"{point}.before_rename")
-            created = _place(temp, path)
-            failpoint(f"{point}.after_rename")
-            _unlink_if_possible(temp)
-            if created:
-                _make_name_durable(path)
-            failpoint(f"{point}.after_sync")
-        except OSError:
-            _unlink_if_possible(temp)
-            raise
+    with _filled(temp, path, data, point):
+        created = _place(temp, path)
+        failpoint(f"{point}.after_rename")
+        _unlink_if_possible(temp)
+        if created:
+            _make_name_durable(path)
     if not created:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
@@ -67,17 +58,32 @@ def replace_atomic(path: Path, data: bytes, *, point: str = "file") -> None:
     """Give a file a new content: after a crash it has the old one or the new one, whole.
 
     Raises:
-        StoreUnwritable: the disk refuses; the old content stays.
+        StoreUnwritable: the disk refuses; nothing is left beside the file.
     """
     temp = path.with_name(f".{path.name}{TEMP_SUFFIX}")
-    with unwritable(path):
-        make_dir(path.parent)
-        _fill(temp, data, point)
-        failpoint(f"{point}.before_rename")
+    with _filled(temp, path, data, point):
         temp.replace(path)
         failpoint(f"{point}.after_rename")
         sync_dir(path.parent)
-        failpoint(f"{point}.after_sync")
+
+
+@contextlib.contextmanager
+def _filled(temp: Path, path: Path, data: bytes, point: str) -> Iterator[None]:
+    """Put durable bytes beside a path; what is inside gives them its name and makes that durable.
+
+    If the disk refuses, nothing is left beside it.
+    """
+    with unwritable(path):
+        make_dir(path.parent)
+        # Not `finally`: a crash leaves the temporary file too, so a scripted one must as well.
+        try:
+            _fill(temp, data, point)
+            failpoint(f"{point}.before_rename")
+            yield
+            failpoint(f"{point}.after_sync")
+        except OSError:
+            _unlink_if_possible(temp)
+            raise
 
 
 def _fill(temp: Path, data: bytes, point: str) -> None:

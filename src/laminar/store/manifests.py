@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -22,11 +21,13 @@ _Version = tuple[int, int]  # epoch, revision
 
 
 class ManifestStore:
-    """The versions of a store. An epoch is committed if and only if its manifest is there."""
+    """The versions of a store. An epoch is committed if and only if its manifest is there.
+
+    Anybody reads; one thread at a time commits, prunes or asks for live files: the writer.
+    """
 
     def __init__(self, root: Path) -> None:
         self._folder = root.resolve() / MANIFESTS
-        self._lock = threading.Lock()
         self._named: Counter[str] | None = None
         """Data file -> how many manifests name it; counted when first asked for."""
 
@@ -37,14 +38,13 @@ class ManifestStore:
             EpochExists: that epoch is committed already, here or by another process.
             StoreUnwritable: the disk refuses; nothing was committed.
         """
-        with self._lock:
-            try:
-                path = self._path((manifest.epoch, manifest.revision))
-                durable_files.write_atomic(path, seal(manifest.to_json()), point="manifest")
-            except FileExistsError as error:
-                raise EpochExists(manifest.epoch) from error
-            if self._named is not None:
-                self._named.update(manifest.files)
+        try:
+            path = self._path((manifest.epoch, manifest.revision))
+            durable_files.write_atomic(path, seal(manifest.to_json()), point="manifest")
+        except FileExistsError as error:
+            raise EpochExists(manifest.epoch) from error
+        if self._named is not None:
+            self._named.update(manifest.files)
 
     def latest(self) -> Manifest | None:
         """Return the newest epoch; None if there is none.
@@ -113,8 +113,7 @@ class ManifestStore:
         Raises:
             ManifestCorrupt: one is damaged, so it cannot be known which files it needs.
         """
-        with self._lock:
-            return frozenset(self._references())
+        return frozenset(self._references())
 
     def prune(self, keep: int, pinned: Collection[int] = ()) -> frozenset[str]:
         """Forget all but the newest `keep` epochs and the pinned ones; the newest always stays.
@@ -123,16 +122,15 @@ class ManifestStore:
             The data files that no kept epoch names any more, for `retention.discard`. A crash
             before they are removed is harmless: the next sweep finds them.
         """
-        with self._lock:
-            named = self._references()
-            versions = self._versions()
-            last = dict(versions)  # the last revision of each epoch
-            kept = {*list(last)[-max(keep, 1) :], *pinned}
-            expired: set[str] = set()
-            for epoch, revision in versions:
-                if epoch not in kept or revision != last[epoch]:
-                    expired |= self._forget((epoch, revision), named)
-            return frozenset(expired)
+        named = self._references()
+        versions = self._versions()
+        last = dict(versions)  # the last revision of each epoch
+        kept = {*list(last)[-max(keep, 1) :], *pinned}
+        expired: set[str] = set()
+        for epoch, revision in versions:
+            if epoch not in kept or revision != last[epoch]:
+                expired |= self._forget((epoch, revision), named)
+        return frozenset(expired)
 
     def _forget(self, version: _Version, named: Counter[str]) -> set[str]:
         needed = self._read(version).files

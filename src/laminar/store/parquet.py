@@ -1,4 +1,9 @@
-"""Segments as Parquet files through Arrow; no Spark here."""
+"""Segments as Parquet files through Arrow, and what is known of their rows; no Spark here.
+
+A span says between which times the rows of a segment lie. It is found while the segment is written,
+without a Spark job. A column is named by its path: `ts`, or `c3.end` for a field of a struct. A
+column without a value, or one that is no time and no whole number, has no span.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing
-from laminar.model.trace import WEIGHT
+from laminar.model.trace import WEIGHT, Span
 from laminar.store.durable_files import SummedFile, checksum_of
 
 ROW_GROUP = 131_072
@@ -58,6 +63,12 @@ def _is_positive(column: pa.ChunkedArray) -> bool:
         return False
     # Not a number is greater than all numbers, and its sum with anything is not zero.
     return column.null_count == 0 and bool(pc.min(column).as_py() > 0)
+
+
+def spans(table: pa.Table, times: Sequence[str]) -> dict[str, Span]:
+    """Return the spans of columns of a table in memory."""
+    found = ((path, _span(_column(table, path))) for path in times)
+    return {path: span for path, span in found if span is not None}
 
 
 def write(sink: SummedFile, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
@@ -159,7 +170,7 @@ def opened(path: Path) -> pq.ParquetFile:
 
 
 def count(path: Path) -> int:
-    """Return the rows of a file."""
+    """Return how many rows a file has, from its footer."""
     with opened(path) as file:
         return int(file.metadata.num_rows)
 
@@ -170,12 +181,29 @@ def footer(path: Path) -> tuple[int, tuple[int, int]]:
         rows: int = file.metadata.num_rows
         if rows == 0:
             return 0, (0, 0)
-        groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
-        found = [_statistics(group) for group in groups if group.num_rows]
-        known = [each for each in found if each is not None]
-        if len(known) == len(found):
-            return rows, (min(low for low, _ in known), max(high for _, high in known))
-        return rows, weights(file.read(columns=[WEIGHT]))
+        found = _statistics(file, WEIGHT)
+        if found is None:
+            return rows, weights(file.read(columns=[WEIGHT]))
+        return rows, (int(found[0]), int(found[1]))
+
+
+def spans_of_files(paths: Sequence[Path], times: Sequence[str]) -> dict[str, Span]:
+    """Return the spans of columns of files just written, from their footers if those can tell."""
+    found: dict[str, Span] = {}
+    for time in times:
+        known = [span for path in paths if (span := _span_of_file(path, time)) is not None]
+        if known:
+            found[time] = (min(span[0] for span in known), max(span[1] for span in known))
+    return found
+
+
+def _span_of_file(path: Path, time: str) -> Span | None:
+    with opened(path) as file:
+        low, high = map(_micros, _statistics(file, time) or (None, None))
+        if low is not None and high is not None:
+            return low, high
+        # Spark may write times without statistics; the column alone is quickly read.
+        return _span(_column(file.read(columns=[time]), time))
 
 
 def conformed(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -202,13 +230,42 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
             raise SegmentCorrupt(str(path), str(error)) from error
 
 
-def _statistics(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
-    for at in range(group.num_columns):
-        column = group.column(at)
-        if column.path_in_schema == WEIGHT:
-            known = column.is_stats_set and column.statistics.has_min_max
-            return (int(column.statistics.min), int(column.statistics.max)) if known else None
-    return None
+def _statistics(file: pq.ParquetFile, path: str) -> tuple[Any, Any] | None:
+    """Return the least and the largest value of a column; None unless every row group tells."""
+    found: list[tuple[Any, Any]] = []
+    for at in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(at)
+        if group.num_rows == 0:
+            continue
+        columns = (group.column(place) for place in range(group.num_columns))
+        column = next((each for each in columns if each.path_in_schema == path), None)
+        if column is None or not column.is_stats_set or not column.statistics.has_min_max:
+            return None
+        found.append((column.statistics.min, column.statistics.max))
+    return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+
+
+def _column(table: pa.Table, path: str) -> Any:
+    name, *fields = path.split(".")
+    column = table.column(name)
+    return pc.struct_field(column, fields) if fields else column
+
+
+def _span(column: Any) -> Span | None:
+    if not (pa.types.is_timestamp(column.type) or pa.types.is_integer(column.type)):
+        return None
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    ends = pc.min_max(column).as_py()
+    return None if ends["min"] is None else (ends["min"], ends["max"])
+
+
+def _micros(value: Any) -> int | None:
+    if isinstance(value, int):
+        return value
+    if not hasattr(value, "tzinfo"):
+        return None
+    return pa.scalar(value, pa.timestamp("us", value.tzinfo and "UTC")).value  # type: ignore[no-any-return]
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:

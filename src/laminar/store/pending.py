@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, UnsupportedFormat
 from laminar.store import durable_files, parquet
@@ -153,23 +153,27 @@ class PendingLog:
 
     def reload(self, committed: Mapping[str, int]) -> None:
         """Look again at what is there, after it was changed from outside."""
-        with self._guard:
-            self._committed = dict(committed)
-            self._queues.clear()
-            self._last.clear()
+        self._committed = dict(committed)
+        for table in tuple(self._queues):
+            self._forget(table)
 
     def keep_only(self, tables: Collection[str]) -> None:
         """Forget what waits for tables that are no longer there."""
         if not self._root.is_dir():
             return
         kept = {folder_name(table) for table in tables}
-        with self._guard:
-            for folder in self._root.iterdir():
-                if folder.name not in kept:
-                    for path in folder.iterdir():
-                        durable_files.remove_quietly(path, point="pending")
-            for table in [known for known in self._queues if known not in tables]:
-                del self._queues[table], self._last[table]
+        for folder in self._root.iterdir():
+            if folder.name not in kept:
+                for path in folder.iterdir():
+                    durable_files.remove_quietly(path, point="pending")
+        for table in [known for known in tuple(self._queues) if known not in tables]:
+            self._forget(table)
+
+    def _forget(self, table: str) -> None:
+        """Read a table's queue from disk the next time; who is at it now is not disturbed."""
+        with self._lock(table):
+            self._queues.pop(table, None)
+            self._last.pop(table, None)
 
     def _lock(self, table: str) -> threading.Lock:
         with self._guard:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
+from laminar.model.spark_path import source_uri, target_uri
 from laminar.model.trace import WEIGHT, Segment, Span
-from laminar.store import durable_files, parquet, spans
+from laminar.store import durable_files, parquet
 from laminar.store.names import folder_name
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ COLLECT_LIMIT = 500_000
 ONE_TASK = 200_000
 """Up to so many rows are read by one task: more of them would cost more than they save."""
 
-_GLOB = re.compile(r"([\\\[\]{}*?])")
 _DISK = re.compile(
     r"no space left on device|disk quota exceeded|permission denied|read-only file system"
     r"|mkdirs failed|not a directory",
@@ -38,14 +38,20 @@ _DISK = re.compile(
 
 
 class SegmentStore:
-    """The data files of all relations under one root; which of them count, manifests say."""
+    """The data files of all relations under one root; which of them count, manifests say.
+
+    Args:
+        root: the folder of the database.
+        spark: makes frames; without it, Arrow tables can be written and files verified.
+        collect_limit: up to so many rows are carried through the driver.
+    """
 
     def __init__(
-        self, root: Path, spark: SparkSession, *, collect_limit: int = COLLECT_LIMIT
+        self, root: Path, spark: SparkSession | None = None, *, collect_limit: int = COLLECT_LIMIT
     ) -> None:
         # Absolute, because Spark's working directory need not be ours.
         self.root = root.resolve()
-        self._spark = spark
+        self._session = spark
         self.collect_limit = collect_limit
         self._structs: dict[str, StructType] = {}
         self._readers: dict[str, DataFrameReader] = {}
@@ -83,7 +89,7 @@ class SegmentStore:
         if table.num_rows == 0:
             return None
         delta = parquet.weighted(table)
-        found = spans.of_table(delta, times)
+        found = parquet.spans(delta, times)
         return self._write_one(relation, epoch, delta.schema, [delta], found)
 
     def write_frame(
@@ -103,7 +109,8 @@ class SegmentStore:
         except Exception:
             durable_files.remove_tree(target, point="segment")
             raise
-        return self._segment(epoch, written, spans.of_files([w.path for w in written], times))
+        found = parquet.spans_of_files([part.path for part in written], times)
+        return self._segment(epoch, written, found)
 
     def concatenate(
         self, relation: str, epoch: int, schema: str, segments: Sequence[Segment]
@@ -121,7 +128,7 @@ class SegmentStore:
         if not names:
             return self._empty(schema)
         try:
-            frame = self._reader(schema).parquet(*(_escaped(self.root / name) for name in names))
+            frame = self._reader(schema).parquet(*(source_uri(self.root / name) for name in names))
         except Exception:
             self._require(names)
             raise
@@ -132,7 +139,7 @@ class SegmentStore:
 
     def folder_frame(self, schema: str, folder: Path) -> DataFrame:
         """Return the rows of all files that a folder shows; which they are is looked up now."""
-        return self._reader(schema).parquet(_escaped(folder))
+        return self._reader(schema).parquet(source_uri(folder))
 
     def struct(self, schema: str) -> StructType:
         """Return DDL text as Spark's own schema, parsed once."""
@@ -196,6 +203,12 @@ class SegmentStore:
         with durable_files.unwritable(folder):
             durable_files.make_dir(folder)
         return folder, f"{epoch:012d}-{uuid.uuid4().hex[:12]}"
+
+    @property
+    def _spark(self) -> SparkSession:
+        if self._session is None:
+            raise TypeError("a store without Spark makes no frames")
+        return self._session
 
     def _reader(self, schema: str) -> DataFrameReader:
         found = self._readers.get(schema)
@@ -274,7 +287,7 @@ def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _W
 
 def _spark_write(df: DataFrame, target: Path) -> None:
     try:
-        df.write.option("compression", "lz4_raw").parquet(_uri(target))
+        df.write.option("compression", "lz4_raw").parquet(target_uri(target))
     except Exception as error:
         # Spark says it in one of several classes, the job's own errors in the same ones.
         if found := _DISK.search(str(error)):
@@ -302,12 +315,3 @@ def _adopt(source: Path, folder: Path, stem: str) -> list[_Written]:
     durable_files.failpoint("segment.after_sync")
     durable_files.remove_tree(source, point="segment")
     return written
-
-
-def _uri(path: Path) -> str:
-    # With a scheme: the session's default file system may be another one.
-    return f"file://{path}"
-
-
-def _escaped(path: Path) -> str:
-    return _GLOB.sub(r"\\\1", _uri(path))

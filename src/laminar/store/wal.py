@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from laminar.errors.store import StoreUnwritable, UnsupportedFormat
+from laminar.model.trace import Range
 from laminar.store import durable_files
 
 WAL = "wal"
@@ -29,15 +29,6 @@ FORMAT_VERSION = 1
 _NAME = "epochs.log"
 _SLACK = 512
 """So many records that say nothing any more are left in the file before it is written anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """What an epoch takes from one table: rows after `start`, up to and including `end`."""
-
-    table: str
-    start: Any
-    end: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +44,7 @@ class LoggedEpoch:
 
 
 class EpochLog:
-    """Epochs that began, by number; one writer.
+    """Epochs that began, by number. Only whoever has the writer's turn uses it.
 
     Args:
         root: the store's root.
@@ -65,7 +56,6 @@ class EpochLog:
     def __init__(self, root: Path, *, read_only: bool = False) -> None:
         self._read_only = read_only
         self._path = root.resolve() / WAL / _NAME
-        self._guard = threading.Lock()
         self._file: IO[bytes] | None = None
         self._records = 0
         self._epochs: dict[int, LoggedEpoch] = {}
@@ -86,55 +76,49 @@ class EpochLog:
             StoreUnwritable: the disk refuses; the epoch has not begun.
         """
         entry = LoggedEpoch(epoch, tuple(ranges), now_ms, dict(said or {}))
-        with self._guard:
-            self._append(_to_json(entry))
-            self._epochs[epoch] = entry
+        self._append(_to_json(entry))
+        self._epochs[epoch] = entry
         return entry
 
     def withdraw(self, epoch: int) -> None:
         """Take back an epoch that failed, and those that began after it."""
-        with self._guard:
-            gone = [each for each in self._epochs if each >= epoch]
-            for each in gone:
-                del self._epochs[each]
-            # If it cannot be said, the epoch is tried once more after a restart: no harm.
-            if gone:
-                with contextlib.suppress(StoreUnwritable):
-                    self._append({"withdrawn": epoch})
+        gone = [each for each in self._epochs if each >= epoch]
+        for each in gone:
+            del self._epochs[each]
+        # If it cannot be said, the epoch is tried once more after a restart: no harm.
+        if gone:
+            with contextlib.suppress(StoreUnwritable):
+                self._append({"withdrawn": epoch})
 
     def open_after(self, epoch: int) -> list[LoggedEpoch]:
         """Return the epochs that began after one, in order and without a gap."""
         found: list[LoggedEpoch] = []
-        with self._guard:
-            while (entry := self._epochs.get(epoch + len(found) + 1)) is not None:
-                found.append(entry)
+        while (entry := self._epochs.get(epoch + len(found) + 1)) is not None:
+            found.append(entry)
         return found
 
     def last(self) -> int | None:
         """Return the newest epoch that began; None if nothing is known of any."""
-        with self._guard:
-            return max(self._epochs, default=None)
+        return max(self._epochs, default=None)
 
     def forget_through(self, epoch: int) -> list[LoggedEpoch]:
         """Forget epochs that nobody will replay any more; return them, oldest first."""
-        with self._guard:
-            gone = [self._epochs.pop(each) for each in sorted(self._epochs) if each <= epoch]
-            if self._records - len(self._epochs) > _SLACK + len(self._epochs):
-                with durable_files.unwritable(self._path):
-                    self._rewrite()
-            return gone
+        gone = [self._epochs.pop(each) for each in sorted(self._epochs) if each <= epoch]
+        if self._records - len(self._epochs) > _SLACK + len(self._epochs):
+            with durable_files.unwritable(self._path):
+                self._rewrite()
+        return gone
 
     def mend(self) -> None:
         """Write the log anew without what could not be read."""
-        with self._guard, durable_files.unwritable(self._path):
+        with durable_files.unwritable(self._path):
             self._rewrite()
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._guard:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _append(self, record: Mapping[str, Any]) -> None:
         with durable_files.unwritable(self._path):

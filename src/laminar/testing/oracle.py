@@ -6,14 +6,14 @@ another view reads is its own recomputed rows.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from laminar.delta.program import Strategy
+from laminar.model.trace_name import view_of
 from laminar.runtime.catalog.definitions import ViewDefinition
-from laminar.runtime.statements.query import faces_at
+from laminar.runtime.statements.query import bindings_at
 from laminar.sql import rewrite_windows
 from laminar.store import SegmentStore
 from laminar.testing.bags import Row, assert_same_bag
@@ -112,11 +112,7 @@ class Oracle:
         catalog = self.db.engine.defined.catalog
         below = {name, *catalog.registry.all_dependencies(name)}
         traces = self.db.engine.ledger.manifest.traces
-        files = [
-            (own, traces[own].segments)
-            for own in sorted(traces)
-            if re.split("[#!]", own)[0] in below
-        ]
+        files = [(own, traces[own].segments) for own in sorted(traces) if view_of(own) in below]
         rows = [(each, live.version) for each, live in self.tables.items() if each in below]
         seen, self._compared[name] = self._compared.get(name), (files, rows)
         return seen != self._compared[name]
@@ -161,7 +157,7 @@ class Oracle:
 
     def _stored(self, names: list[str]) -> dict[str, list[Row]]:
         """Read relations of the database as its own queries do, in a session for tiny reads."""
-        _, bindings = faces_at(self.db.engine, self._reading, self._store)
+        _, bindings = bindings_at(self.db.engine, self._reading, self._store)
         return self._collect({name: bindings.content(name) for name in names})
 
     def _collect(self, frames: Mapping[str, DataFrame]) -> dict[str, list[Row]]:

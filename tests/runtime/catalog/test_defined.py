@@ -6,12 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from laminar.connectors.sink import AT_LEAST_ONCE
 from laminar.dag import HashBy
 from laminar.delta.program import Program
 from laminar.errors import OperatorNotFound
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition
-from laminar.runtime.catalog.python_objects import OBJECT, CodeSink, applied
+from laminar.runtime.catalog.python_objects import OBJECT, applied
 
 from ..parts import Parts
 
@@ -53,7 +52,3 @@ def test_the_relation_of_an_operator() -> None:
     assert (made.shape, made.reads, made.operator) == (OPERATOR.shape, ("t",), len)
     assert made.spread == spread
     assert applied(OPERATOR, None).spread == ()
-
-
-def test_a_function_as_a_sink_promises_what_it_can() -> None:
-    assert CodeSink(lambda *_: None).promise == AT_LEAST_ONCE

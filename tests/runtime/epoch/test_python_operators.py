@@ -227,3 +227,32 @@ def test_edges_place_rows(spark: SparkSession) -> None:
     assert all(len(each) == 1 for each in places.values())
     assert all(row[1] == row[2] for row in found["own"])
     assert sunk == [5]
+
+
+def test_names_may_hold_the_signs_of_parts_and_stay_apart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    total = "SELECT symbol, SUM(volume) + 1 AS v FROM {} GROUP BY symbol HAVING COUNT(*) > 1"
+    builder = DagBuilder().source("t#b", schema=TRADES)
+    for name in ("t", "t!b", "t#b!"):
+        builder = builder.operator(name, total.format("`t#b`")).connect("t#b", name)
+    with laminar.connect(tmp_path, spark=spark) as db:
+        db.run(builder.build())
+        db.insert("t#b", [(1, "a", 3), (2, "a", 3), (3, "b", 4)])
+        db.step()
+        traces = set(db.engine.ledger.manifest.traces)
+        assert {"t#1!partial", "t!b#1!partial", "t#b!#1!partial"} <= traces
+        db.execute("DROP MATERIALIZED VIEW t")
+        assert not [name for name in db.engine.ledger.manifest.traces if name.startswith("t#1")]
+    with laminar.connect(tmp_path, spark=spark) as db:
+        db.delete("t#b", [(1, "a", 3)])
+        db.insert("t#b", [(4, "b", 5)])
+        db.step()
+        for name in ("t!b", "t#b!"):
+            assert db.sql(f"SELECT * FROM `{name}`").rows() == [("b", 10)]
+
+
+@pytest.mark.parametrize("name", ["t#1", "t!partial", "t#2!pending", "t!late"])
+def test_a_name_that_belongs_to_a_part_is_refused(spark: SparkSession, name: str) -> None:
+    with laminar.connect(spark=spark) as db, pytest.raises(laminar.NotSupported, match="the name"):
+        db.run(DagBuilder().source(name, schema=TRADES).operator("v").connect(name, "v").build())

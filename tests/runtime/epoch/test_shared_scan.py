@@ -1,4 +1,4 @@
-"""Aggregates over the same rows share one pass, and nothing in their results shows it."""
+"""Aggregates over the same rows share one scan, and nothing in their results shows it."""
 
 from __future__ import annotations
 

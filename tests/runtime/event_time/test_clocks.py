@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from laminar.dag.watermark import WatermarkAlignmentGroup
 from laminar.delta.program import Aged, Emitted
+from laminar.model.state import Clocks, EngineState
 from laminar.runtime.catalog.source_options import InletOptions
-from laminar.runtime.event_time.clocks import Clocks, EventTime, WatermarkRow, alignment
+from laminar.runtime.event_time.clocks import EventTime, WatermarkRow, alignment
 from laminar.runtime.event_time.late_batch import LATE_SCHEMA, LateBatch, TimedResults
 
 from ..parts import START_MS, Parts, segment, trace
@@ -150,11 +151,15 @@ def test_a_commit_that_fails_leaves_time_as_it_was() -> None:
     time = parts.time
     time.begin({"t": {"0": 65 * S}}, NOW)
     commit(time, 1)
-    before, clocks, marks = time.saved(), time.clocks, dict(time.watermarks.current)
+    before, clocks, marks = time.saved(EngineState()), time.clocks, dict(time.watermarks.current)
     time.begin({"t": {"0": 500 * S}}, NOW)
     with pytest.raises(DiskFull), time.kept(Clocks({"slow": 9}), 2, {}):
         raise DiskFull
-    assert (time.saved(), time.clocks, time.watermarks.current) == (before, clocks, marks)
+    assert (time.saved(EngineState()), time.clocks, time.watermarks.current) == (
+        before,
+        clocks,
+        marks,
+    )
 
 
 def test_a_dropped_relation_is_forgotten_with_its_parts() -> None:
@@ -218,15 +223,15 @@ def test_reopened_time_goes_on_as_if_nothing_had_been(
     parts.time.clocks = Clocks({"slow": 5}, {"recent#2": 6}, {"closing": 7})
     for epoch, (largest, succeeds, behind) in enumerate(steps, 1):
         parts.time.begin(largest, NOW)
-        before = parts.time.saved()
+        before = parts.time.saved(EngineState())
         if succeeds:
             commit(parts.time, epoch, **behind)
         else:
             with pytest.raises(DiskFull), parts.time.kept(Clocks({"slow": 1}), epoch, behind):
                 raise DiskFull
-            assert parts.time.saved() == before
+            assert parts.time.saved(EngineState()) == before
         again = parts.reopened()
-        assert again.time.saved() == parts.time.saved()
+        assert again.time.saved(EngineState()) == parts.time.saved(EngineState())
         assert again.time.clocks == parts.time.clocks
         assert again.time.watermarks.current == parts.time.watermarks.current
         for ahead in ({}, {"t": {"p": 400 * S}}, {"u": {"p": 400 * S}}):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +13,14 @@ from laminar.model.event_time import END_OF_TIME
 from laminar.mv import MaterializedView, MvRegistry
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.event_time.watermarks import SourceDrift, Watermarks
-from laminar.runtime.ingest.arrival_numbers import BITS, numbered
-from laminar.runtime.ingest.future_rows import as_late, split
-from laminar.runtime.ingest.partition_times import largest, without
+from laminar.runtime.ingest.arriving_rows import (
+    BITS,
+    as_late,
+    largest,
+    numbered,
+    split_at,
+    without_part,
+)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -261,21 +266,21 @@ def test_parts_are_named_in_a_column_of_their_own() -> None:
     rows = pa.table({"ts": times(1, 3, 2, None), "__partition": ["a", "a", "b", "c"]})
     base = int(START.timestamp() * 1_000_000)
     assert largest(rows, "ts") == {"a": base + 3_000_000, "b": base + 2_000_000}
-    assert without(rows).column_names == ["ts"]
-    assert largest(without(rows), "ts") == {"0": base + 3_000_000}
+    assert without_part(rows).column_names == ["ts"]
+    assert largest(without_part(rows), "ts") == {"0": base + 3_000_000}
     assert largest(pa.table({"ts": times(None)}), "ts") == {}
 
 
 def test_rows_far_ahead_stay_out() -> None:
     rows = pa.table({"ts": times(1, 50, None), "x": [1, 2, 3]})
     limit = int(START.timestamp() * 1_000_000) + 10_000_000
-    kept, ahead = split(rows, "ts", limit)
+    kept, ahead = split_at(rows, "ts", limit)
     assert kept.column("x").to_pylist() == [1, 3]
     assert ahead is not None
     batch = as_late("s", "ts", ahead, 7, 10)
     assert (batch.count, batch.rows.column("reason").to_pylist()) == (1, ["future"])
     assert '"x": 2' in batch.rows.column("row").to_pylist()[0]
-    assert split(kept, "ts", limit) == (kept, None)
+    assert split_at(kept, "ts", limit) == (kept, None)
 
 
 def test_rows_are_numbered_as_they_come() -> None:

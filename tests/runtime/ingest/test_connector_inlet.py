@@ -1,14 +1,12 @@
-"""The way in, without Spark: a source of numbers, and segments that are lists of them."""
+"""The way in of a connector, without Spark: a source of numbers, a bridge, and real segments."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from laminar.bridge import (
@@ -18,76 +16,23 @@ from laminar.bridge import (
     PauseSource,
     SpillToDisk,
 )
-from laminar.errors import Backpressure
-from laminar.model.trace import Segment
-from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.errors import StoreUnwritable
 from laminar.runtime.catalog.source_options import InletOptions
 from laminar.runtime.ingest.connector_inlet import SourceInlet
-from laminar.runtime.ingest.poller import InletContext
-from laminar.runtime.ingest.pushed_inlet import PushedInlet
-from laminar.runtime.ingest.range_reader import ReadRange
-from laminar.store import PendingLog, Range
+from laminar.store import Range, SegmentStore, durable_files
 
-TABLE = TableDefinition("s", (("n", "bigint", True),), is_source=True, connector="numbers")
-
-
-@dataclass
-class Numbers:
-    """Rows 0, 1, 2, ... in polls of a few."""
-
-    total: int = 0
-    poll: int = 10
-    polled: int = 0
-    broken: bool = False
-    answers: threading.Event = field(default_factory=threading.Event)
-    append_only: bool = True
-
-    def __post_init__(self) -> None:
-        self.answers.set()
-
-    def latest_offset(self, start: Any) -> Any:
-        self.answers.wait(10)
-        self.polled += 1
-        if self.broken:
-            raise OSError("the disk is gone")
-        end = min((start or 0) + self.poll, self.total)
-        return end if end > (start or 0) else None
-
-    def read(self, *_: Any) -> Any:
-        raise AssertionError
-
-
-class ListIngest:
-    """Keeps what it is asked to write; a segment's file is the name of a list."""
-
-    def __init__(self) -> None:
-        self.written: dict[str, list[int]] = {}
-
-    def now(self) -> int:
-        return 0
-
-    def load(self, taken: Range, *_: Any) -> pa.Table:
-        return pa.table({"n": pa.array(range(taken.start or 0, taken.end), pa.int64())})
-
-    def marks(self, _definition: Any, table: pa.Table, _now: int) -> dict[str, int]:
-        return {"0": max(table["n"].to_pylist())}
-
-    def kept(self, _definition: Any, table: pa.Table) -> pa.Table:
-        return table
-
-    def write(self, _d: Any, _number: int, table: pa.Table, marks: Any, *_: Any) -> ReadRange:
-        name = f"f{len(self.written)}"
-        self.written[name] = table["n"].to_pylist()
-        segment = Segment((name,), 0, 0, table.num_rows, 0, True, ("x",))
-        return ReadRange(segment, None, marks)
-
-    def prepare(self, *_: Any) -> None:
-        pass
-
-    def rows(self, taken: ReadRange | None) -> list[int]:
-        assert taken is not None
-        assert taken.segment is not None
-        return [n for name in taken.segment.files for n in self.written[name]]
+from .parts import (
+    NUMBERS,
+    BusyStore,
+    FrameStore,
+    Numbers,
+    SparkNumbers,
+    context,
+    data_files,
+    options,
+    values,
+    workspace,
+)
 
 
 class Bench:
@@ -96,26 +41,26 @@ class Bench:
     def __init__(
         self,
         folder: Path,
-        source: Numbers,
+        source: SparkNumbers,
         options: InletOptions,
         at: Any = None,
-        made: ListIngest | None = None,
+        store: SegmentStore | None = None,
     ) -> None:
-        self.ingest = made or ListIngest()
+        self.store = store or SegmentStore(folder)
         self.running = False
         self.gated = False
         self.now = 0.0
         self.woken = threading.Event()
-        ingest: Any = self.ingest
-        site = InletContext(
-            ingest,
+        site = context(
             folder,
-            lambda: self.now,
-            self.woken.set,
-            lambda _name: self.gated,
-            lambda: self.running,
+            store=self.store,
+            workspace=lambda _epoch: workspace(self.store),
+            clock=lambda: self.now,
+            wake=self.woken.set,
+            is_gated=lambda _name: self.gated,
+            is_running=lambda: self.running,
         )
-        self.inlet = SourceInlet(TABLE, source, options, site, at, 0)
+        self.inlet = SourceInlet(NUMBERS, source, options, site, at, 0)
         self.epoch = 0
         self.rows: list[int] = []
 
@@ -126,7 +71,7 @@ class Bench:
         found = self.inlet.cut(self.epoch, whole=whole)
         if found is None:
             return None
-        rows = self.ingest.rows(self.inlet.take(found, self.epoch))
+        rows = values(self.store, self.inlet.take(found, self.epoch, 0))
         if commit:
             self.inlet.committed(found.end)
             self.rows += rows
@@ -140,10 +85,6 @@ class Bench:
         if future is not None:
             future.result(10)
         self.inlet._future = None
-
-
-def options(**given: Any) -> InletOptions:
-    return InletOptions(**{"policy": BatchPolicy(max_rows=10), "buffer_rows": 30, **given})
 
 
 def test_a_step_takes_what_is_there_now(tmp_path: Path) -> None:
@@ -169,7 +110,7 @@ def test_reading_ahead_is_one_poll_and_it_is_written_ahead(tmp_path: Path) -> No
     assert bench.inlet._future is not None
     bench.inlet._future.result(10)
     assert source.polled == 2
-    assert list(bench.ingest.written) == ["f0", "f1"]
+    assert len(data_files(tmp_path)) == 2
     assert bench.step() == list(range(10, 20))
     assert source.polled == 2
 
@@ -248,29 +189,16 @@ def test_a_step_after_the_loop_has_ended_looks_again(tmp_path: Path) -> None:
     assert bench.step() == list(range(5))
 
 
-class BusyIngest(ListIngest):
-    """While it writes, a source brings more."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.meanwhile: Callable[[], object] = lambda: None
-
-    def write(self, *given: Any) -> ReadRange:
-        taken = super().write(*given)
-        self.meanwhile()
-        return taken
-
-
 def test_a_step_beside_a_source_that_never_ends_has_an_end(tmp_path: Path) -> None:
     """It takes what is before its barrier, not what comes in while it takes."""
-    ingest = BusyIngest()
-    bench = Bench(tmp_path, Numbers(total=1_000), options(), made=ingest)
+    store = BusyStore(tmp_path)
+    bench = Bench(tmp_path, Numbers(total=1_000), options(), store=store)
     bench.poll()
     held = bench.inlet.counters.sent
-    ingest.meanwhile = lambda: bench.inlet._polling.poll()
+    store.meanwhile = lambda: bench.inlet._poller.poll()
     assert bench.step() == list(range(held))
     assert held < 100
-    ingest.meanwhile = lambda: None
+    store.meanwhile = lambda: None
     bench.running = False
     while bench.step() is not None:
         pass
@@ -413,28 +341,17 @@ def test_a_source_that_is_too_far_ahead_is_not_polled(tmp_path: Path) -> None:
     assert not bench.inlet.bridge.is_paused
 
 
-class SparkIngest(ListIngest):
-    """Reads ranges as Spark does: straight into segments, numbered at once."""
-
-    numbers: list[int]
-
-    def load(self, taken: Range, definition: Any, number: int, *_: Any) -> Any:
-        self.numbers = [*getattr(self, "numbers", []), number]
-        table = super().load(taken)
-        return self.write(definition, number, table, self.marks(definition, table, 0))
-
-
 def test_ranges_that_spark_reads_come_one_at_a_time(tmp_path: Path) -> None:
     """Their rows are numbered when they are read, so no other may be taken in between."""
-    ingest = SparkIngest()
-    bench = Bench(tmp_path, Numbers(total=40), options(), made=ingest)
+    store = FrameStore(tmp_path)
+    bench = Bench(tmp_path, SparkNumbers(total=40), options(), store=store)
     bench.poll()
-    assert list(ingest.written.values()) == [list(range(10))]
+    assert len(data_files(tmp_path)) == 1
     for _ in range(4):
         bench.poll()
         bench.step(whole=False)
     assert bench.rows == list(range(40))
-    assert ingest.numbers == sorted(set(ingest.numbers))
+    assert store.numbers == sorted(set(store.numbers))
 
 
 def test_a_watermark_that_was_said_ends_what_an_epoch_takes(tmp_path: Path) -> None:
@@ -464,58 +381,49 @@ def test_an_error_in_the_background_is_kept_and_polling_goes_on_later(tmp_path: 
     assert bench.step(whole=False) == list(range(5))
 
 
-def pushed(folder: Path, log: PendingLog | None = None, at: int = 0, **given: Any) -> PushedInlet:
-    made = options(**{"buffer_rows": None, **given})
-    return PushedInlet(TABLE, made, log or PendingLog(folder), at, lambda: 0.0, lambda: None)
+def test_a_range_that_no_cut_returned_is_read_again_and_the_next_one_follows(
+    tmp_path: Path,
+) -> None:
+    """As in a replay: the log says what the epoch takes."""
+    bench = Bench(tmp_path, Numbers(total=30), options())
+    taken = bench.inlet.take(Range("s", None, 7), 1, 0)
+    assert values(bench.store, taken) == list(range(7))
+    assert bench.inlet.consumed == 7
+    assert bench.step() == list(range(7, 17))
 
 
-def rows(count: int) -> pa.Table:
-    return pa.table({"n": pa.array(range(count), pa.int64())})
+def fails_once(at: str) -> Callable[[str], None]:
+    left = [1]
+
+    def failpoint(point: str) -> None:
+        if point == at and left:
+            left.pop()
+            raise StoreUnwritable("data", "no space left on device")
+
+    return failpoint
 
 
-def test_pushed_rows_are_taken_together_or_by_the_policy(tmp_path: Path) -> None:
-    inlet = pushed(tmp_path)
-    for _ in range(3):
-        inlet.push(rows(6))
-    assert inlet.cut(1, whole=False) == Range("s", 0, 1)  # 6 and 6 are more than a batch
-    assert inlet.cut(1, whole=True) == Range("s", 0, 3)
-    inlet.took(Range("s", 0, 3))
-    assert inlet.cut(2, whole=True) is None
-    assert inlet.consumed == 3
-    again = pushed(tmp_path, at=1)
-    again.took(Range("s", 1, 2))  # as in a replay, which no cut came before
-    assert again.cut(2, whole=True) == Range("s", 2, 3)
+def test_a_segment_that_could_not_be_written_loses_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, Numbers(total=50), options())
+    bench.step()
+    monkeypatch.setattr(durable_files, "failpoint", fails_once("segment.before_write"))
+    with pytest.raises(StoreUnwritable):
+        bench.step()
+    while bench.step() is not None:
+        pass
+    assert bench.rows == list(range(50))
 
 
-def test_what_is_pushed_into_a_closed_way_is_not_kept_twice(tmp_path: Path) -> None:
-    log = PendingLog(tmp_path)
-    inlet = pushed(tmp_path, log)
-    assert inlet.push(rows(3))
-    inlet.close()
-    assert not inlet.push(rows(3))  # so it is pushed into the one that is opened next
-    again = pushed(tmp_path, log)
-    assert again.push(rows(3))
-    assert again.cut(1, whole=True) == Range("s", 0, 2)
-
-
-def test_a_push_source_pauses_drops_or_fills_its_share_of_the_disk(tmp_path: Path) -> None:
-    pausing = pushed(tmp_path / "a", strategy=PauseSource(), buffer_rows=10)
-    assert pausing.admit(8)
-    pausing.push(rows(8))
-    with pytest.raises(Backpressure):
-        pausing.admit(3)
-    pausing.cut(1, whole=True)
-    assert pausing.admit(3)
-    dropping = pushed(tmp_path / "b", strategy=DropNewest(), buffer_rows=10)
-    dropping.push(rows(8))
-    assert not dropping.admit(3)
-    assert dropping.counters.dropped == 3
-    spilling = pushed(tmp_path / "c", strategy=SpillToDisk(100))
-    assert spilling.admit(1_000)
-    spilling.push(rows(1_000))
-    with pytest.raises(Backpressure):
-        spilling.admit(1)
-    taken = spilling.cut(1, whole=True)
-    assert taken is not None
-    spilling.took(taken)
-    assert spilling.admit(1)
+def test_nor_does_one_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, Numbers(total=50), options())
+    monkeypatch.setattr(durable_files, "failpoint", fails_once("segment.before_write"))
+    bench.poll()
+    assert isinstance(bench.inlet.error, StoreUnwritable)
+    for second in range(1, 9):
+        bench.now = 10.0 * second
+        bench.poll()
+        bench.step(whole=False)
+    assert bench.inlet.error is None
+    assert bench.rows == list(range(50))

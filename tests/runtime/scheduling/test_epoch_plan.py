@@ -25,13 +25,13 @@ def plan(
 
 def test_in_lockstep_an_epoch_is_one_pass() -> None:
     found = plan(dict.fromkeys(DIAMOND, 8))
-    assert found.passes == (Move(8, 9, frozenset(DIAMOND)),)
+    assert found.moves == (Move(8, 9, frozenset(DIAMOND)),)
     assert not found.held
 
 
 def test_a_skipped_member_holds_its_group_and_nobody_else() -> None:
     found = plan(dict.fromkeys(DIAMOND, 8), {"c": PAUSED})
-    assert found.passes == (Move(8, 9, frozenset({"other"})),)
+    assert found.moves == (Move(8, 9, frozenset({"other"})),)
     assert set(found.held) == {"b", "c", "d"}
     assert found.held["c"].told("c") == "paused"
     assert found.held["b"].told("b") == "waits for c (paused)"
@@ -39,12 +39,12 @@ def test_a_skipped_member_holds_its_group_and_nobody_else() -> None:
 
 def test_a_group_catches_up_in_one_pass() -> None:
     found = plan({"b": 3, "c": 3, "d": 3, "other": 8})
-    assert found.passes == (Move(8, 9, frozenset({"other"})), Move(3, 9, frozenset("bcd")))
+    assert found.moves == (Move(8, 9, frozenset({"other"})), Move(3, 9, frozenset("bcd")))
 
 
 def test_members_that_are_further_ahead_go_first() -> None:
     found = plan({"b": 5, "c": 8, "d": 3, "other": 8})
-    assert found.passes == (
+    assert found.moves == (
         Move(8, 9, frozenset({"c", "other"})),
         Move(5, 9, frozenset("b")),
         Move(3, 9, frozenset("d")),
@@ -54,7 +54,7 @@ def test_members_that_are_further_ahead_go_first() -> None:
 def test_a_step_stops_at_cursors_that_stay_behind() -> None:
     cursors = {"b": 3, "c": 3, "d": 3, "other": 6}
     found = plan(cursors, {"other": Hold(Skip.NOT_DUE, "other")})
-    assert found.passes == (Move(3, 6, frozenset("bcd")), Move(6, 9, frozenset("bcd")))
+    assert found.moves == (Move(3, 6, frozenset("bcd")), Move(6, 9, frozenset("bcd")))
 
 
 def test_a_view_goes_no_further_than_what_it_reads() -> None:
@@ -63,7 +63,7 @@ def test_a_view_goes_no_further_than_what_it_reads() -> None:
     cursors = {"x": 4, "y": 7, "both": 4}
     found = plan_steps(groups, reads, cursors, {"y": Hold(Skip.NOT_DUE, "y")}, 9)
     assert found.after == {"x": 9, "y": 7, "both": 7}
-    assert found.passes == (Move(4, 7, frozenset({"x", "both"})), Move(7, 9, frozenset("x")))
+    assert found.moves == (Move(4, 7, frozenset({"x", "both"})), Move(7, 9, frozenset("x")))
     assert found.held["both"].told("both") == "waits for y (not due)"
 
 
@@ -106,11 +106,11 @@ def test_the_laws(situation: tuple[dict[str, tuple[str, ...]], dict[str, int], s
     holds = {view: Hold(Skip.PAUSED, view) for view in skipped}
     found = plan_steps(groups, reads, cursors, holds, 9)
     at = dict(cursors)
-    for each in found.passes:
+    for each in found.moves:
         for view in each.views:
             assert at[view] == each.start
             for source in reads[view]:
-                # Its inputs are there already, or come along in the same pass.
+                # Its inputs are there already, or come along in the same move.
                 together = source in each.views
                 assert source not in at or together or at[source] >= each.stop
         at |= dict.fromkeys(each.views, each.stop)
@@ -173,7 +173,7 @@ def test_laws_of_groups_hold_from_epoch_to_epoch(
             # A cursor is never ahead of its inputs.
             assert found.after[view] <= min(found.after.get(each, epoch) for each in reads[view])
         # Whatever stays behind, those that go past it stop there.
-        for each in found.passes:
+        for each in found.moves:
             assert not any(each.start < cursor < each.stop for cursor in found.after.values())
         failed = data.draw(st.sets(st.sampled_from(sorted(reads)), max_size=1)) & found.stepping()
         fallen = found.falls_with(failed, readers)

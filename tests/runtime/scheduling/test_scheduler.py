@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laminar.errors import NoCommonEpoch
+from laminar.model.state import EngineState
 from laminar.mv.retry import Failure, RetryPolicy
 from laminar.runtime.scheduling.epoch_plan import Hold, Move, Skip
 from laminar.runtime.scheduling.scheduler import Counters
@@ -44,7 +45,7 @@ def cursors(parts: Parts) -> dict[str, int]:
 def test_in_lockstep_every_view_is_at_the_newest_epoch() -> None:
     parts = Parts(DIAMOND)
     assert parts.scheduler.is_even()
-    assert parts.run().passes == (Move(0, 1, frozenset(VIEWS)),)
+    assert parts.run().moves == (Move(0, 1, frozenset(VIEWS)),)
     assert set(cursors(parts).values()) == {1}
     assert parts.scheduler.since == {}
 
@@ -60,7 +61,7 @@ def test_a_paused_member_holds_its_group_and_its_readers_and_they_catch_up() -> 
     assert not parts.scheduler.is_even()
     parts.resume("c")
     plan = parts.run()
-    assert plan.passes == (
+    assert plan.moves == (
         Move(3, 4, frozenset({"other"})),
         Move(0, 4, frozenset({"b", "c", "d", "e"})),
     )
@@ -283,7 +284,7 @@ def test_relations_that_are_gone_are_not_saved() -> None:
     parts.run()
     assert parts.scheduler.progress.behind == {"other": 0}
     parts.catalog.remove("other")
-    assert parts.scheduler.saved()["paused"] == []
+    assert parts.scheduler.saved(EngineState()).paused == set()
     assert parts.scheduler.progress.behind == {}
 
 

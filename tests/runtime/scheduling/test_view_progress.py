@@ -7,6 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laminar.model.state import EngineState
 from laminar.mv.retry import Failure
 from laminar.runtime.scheduling.view_progress import ViewProgress
 
@@ -28,11 +29,16 @@ PROGRESS = st.builds(
 
 @given(PROGRESS)
 def test_it_comes_back_from_a_manifest(progress: ViewProgress) -> None:
-    assert ViewProgress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
+    before = EngineState(paused=frozenset({"w"}), behind={"gone": 1}, settings={"a": "b"})
+    state = progress.saved(before)
+    assert (state.paused, state.settings) == (before.paused, before.settings)
+    assert ViewProgress.from_state(state) == progress
+    written = EngineState.from_json(json.loads(json.dumps(state.to_json())))
+    assert ViewProgress.from_state(written) == progress
 
 
 def test_a_manifest_that_says_nothing() -> None:
-    assert ViewProgress.from_json({}) == ViewProgress()
+    assert ViewProgress.from_state(EngineState()) == ViewProgress()
 
 
 @given(PROGRESS, st.sets(NAMES), st.sets(NAMES))

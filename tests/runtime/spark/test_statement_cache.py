@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -13,7 +13,8 @@ import laminar
 from laminar.errors import SegmentMissing
 from laminar.model.trace import Segment
 from laminar.runtime.spark import statement_cache as module
-from laminar.runtime.spark.statement_cache import PORTS, StatementCache
+from laminar.runtime.spark.plan_cache import FolderRelation
+from laminar.runtime.spark.statement_cache import LINKS, StatementCache
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def analysed(statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch) -
     return texts
 
 
-def test_a_statement_is_analysed_once_and_reads_what_the_port_shows(
+def test_a_statement_is_analysed_once_and_reads_what_the_folder_shows(
     store: SegmentStore, statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = analysed(statement_cache, monkeypatch)
@@ -107,27 +108,24 @@ def test_a_file_that_is_gone_is_an_error_and_never_left_out(
 class FailsOnce:
     """Spark's relation, whose folder cannot be listed the first time."""
 
-    def __init__(self, plan: Any) -> None:
-        self._plan = plan
+    def __init__(self, relation: FolderRelation) -> None:
+        self._relation = relation
         self._failed = False
 
-    def refresh(self) -> None:
+    def list_again(self) -> int:
         if not self._failed:
             self._failed = True
             raise OSError("too many open files")
-        self._plan.refresh()
-
-    def relation(self) -> Any:
-        return self._plan.relation()
+        return self._relation.list_again()
 
 
-def test_a_port_that_could_not_be_pointed_is_pointed_again(
-    store: SegmentStore, statement_cache: StatementCache
+def test_a_folder_that_could_not_be_pointed_is_pointed_again(
+    store: SegmentStore, statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = segment(store, 1), segment(store, 2)
     view = statement_cache.view("r__before", SCHEMA, [first])
-    (port,) = statement_cache._ports.values()
-    port.plan = FailsOnce(port.plan)
+    (link_folder,) = statement_cache._link_folders.values()
+    monkeypatch.setattr(link_folder, "relation", FailsOnce(link_folder.relation))
     with pytest.raises(OSError, match="too many"):
         statement_cache.view("r__before", SCHEMA, [first, second])
     statement_cache.view("r__before", SCHEMA, [first, second])
@@ -139,8 +137,8 @@ def test_a_link_that_is_lost_is_made_again(
 ) -> None:
     shown = [segment(store, 1), segment(store, 2)]
     view = statement_cache.view("r__before", SCHEMA, shown)
-    (port,) = statement_cache._ports.values()
-    next(port.folder.iterdir()).unlink()
+    (link_folder,) = statement_cache._link_folders.values()
+    next(link_folder.folder.iterdir()).unlink()
     statement_cache.view("r__before", SCHEMA, [*shown, segment(store, 3)])
     assert values(statement_cache.statement(f"SELECT a FROM {view}")) == [1, 2, 3]
 
@@ -149,13 +147,13 @@ def test_what_spark_does_not_list_is_an_error(
     store: SegmentStore, statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statement_cache.view("r__before", SCHEMA, [segment(store, 1)])
-    (port,) = statement_cache._ports.values()
+    (link_folder,) = statement_cache._link_folders.values()
     monkeypatch.setattr(Path, "symlink_to", lambda *_: None)
-    with pytest.raises(SegmentMissing, match=port.folder.name):
+    with pytest.raises(SegmentMissing, match=link_folder.folder.name):
         statement_cache.view("r__before", SCHEMA, [segment(store, 2)])
 
 
-def test_a_port_that_could_not_be_opened_is_opened_later(
+def test_a_folder_that_could_not_be_opened_is_opened_later(
     store: SegmentStore, statement_cache: StatementCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> NoReturn:
@@ -178,7 +176,7 @@ def test_a_caller_may_read_parquet_in_another_way(spark: SparkSession) -> None:
         assert "parquet" in str(session.conf.get("spark.sql.sources.useV1SourceList"))
 
 
-def test_other_columns_are_another_port(
+def test_other_columns_are_another_folder(
     store: SegmentStore, statement_cache: StatementCache
 ) -> None:
     shown = [segment(store, 1)]
@@ -212,6 +210,7 @@ def test_the_statements_asked_for_last_are_remembered(
     assert len(texts) == 4
 
 
+@pytest.mark.usefixtures("statement_cache")
 def test_where_there_are_no_links_epochs_go_on_without(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -229,6 +228,7 @@ def test_where_there_are_no_links_epochs_go_on_without(
     assert Counter("no links here" in each.message for each in caplog.records)[True] == 1
 
 
+@pytest.mark.usefixtures("statement_cache")
 def test_an_epoch_analyses_nothing_that_the_last_one_has(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,7 +242,9 @@ def test_an_epoch_analyses_nothing_that_the_last_one_has(
                 SELECT t.k, t.v, s.s FROM t JOIN sums s ON t.k = s.k;
             """
         )
-        texts = analysed(db.engine.env.workspaces.first.statement_cache, monkeypatch)
+        statement_cache = db.engine.env.workspaces.first.statement_cache
+        assert statement_cache is not None
+        texts = analysed(statement_cache, monkeypatch)
         grown = []
         for number in range(6):
             db.insert("t", [(each % 3, each) for each in range(number, number + 5)])
@@ -273,15 +275,17 @@ def test_a_frame_that_an_operator_keeps_stays_what_it_was(spark: SparkSession) -
         assert [values(each) for each in kept] == [[], [0], [1], [2]]
 
 
-def test_nothing_of_a_port_is_left_behind(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("statement_cache")
+def test_no_link_is_left_behind(spark: SparkSession, tmp_path: Path) -> None:
     with laminar.connect(tmp_path, spark=spark) as db:
         db.execute("CREATE TABLE t (a INT)")
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM t")
         db.insert("t", [(1,)])
         db.step()
-        assert list((tmp_path / PORTS).iterdir())
-    assert not (tmp_path / PORTS).exists()
-    left = tmp_path / PORTS / "of-a-dead-process"
-    left.mkdir(parents=True, exist_ok=True)
+        assert list((tmp_path / LINKS).iterdir())
+    assert not (tmp_path / LINKS).exists()
+    left = [tmp_path / name / "of-a-dead-process" for name in (LINKS, "ports")]
+    for each in left:
+        each.mkdir(parents=True)
     with laminar.connect(tmp_path, spark=spark) as db:
-        assert not left.exists()
+        assert not [each for each in left if each.exists()]

@@ -72,7 +72,7 @@ class Catalog:
         return {name.lower(): self.shape(name) for name in self.definitions}
 
     def add_table(self, definition: TableDefinition) -> None:
-        """Define a table."""
+        """Define a table or source; what is compiled from now on can read it."""
         self.refuse_duplicate(definition.name)
         self.registry.register_base_table(definition.name)
         self.typer.declare(definition.shape, numbered=True)
@@ -166,7 +166,7 @@ class Catalog:
         )
 
     def add_view(self, definition: AnyView, program: Program) -> None:
-        """Define a compiled view."""
+        """Define a compiled view; all that it reads is defined already."""
         shape = program.output.shape
         self.registry.register(
             MaterializedView(definition.name, _text(definition), program.sources())
@@ -215,7 +215,7 @@ class Catalog:
         return StoragePlan.plan(listed, stored=stored, tapped=tapped, keep_fused=keep_fused)
 
     def refuse_duplicate(self, name: str) -> None:
-        """Raise if the name is taken."""
+        """Raise DuplicateName if the name is taken, in whatever case."""
         if self.exists(name):
             raise DuplicateName(name)
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
-from pyspark.errors import PySparkException
-
 from laminar.delta.compile import Types, compile_full, compile_query
 from laminar.delta.emission import Emission, Mode
 from laminar.delta.program import Program, Shape
@@ -27,7 +25,12 @@ from laminar.plan.closing import Closer, NotClosable, times_of
 from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
 from laminar.plan.reasons import NoRule, Reason
-from laminar.runtime.spark.error_translation import explain_refusal, first_sentence, pointed
+from laminar.runtime.spark.error_translation import (
+    SPARK_FAILS,
+    explain_refusal,
+    first_sentence,
+    pointed,
+)
 from laminar.sql import forbidden_functions, relations_of, rewrite_windows, unfinished_times
 from laminar.sql.asof import has_asof, rewrite_asof
 from laminar.sql.system import system_table
@@ -43,7 +46,7 @@ CLOCK = ("now", "current_timestamp")
 
 
 class RefreshPolicy(StrEnum):
-    """Which strategies a view may use."""
+    """Which strategies a view may use; AUTO takes an incremental one wherever there is a rule."""
 
     AUTO = "auto"
     INCREMENTAL = "incremental"
@@ -152,7 +155,7 @@ def define_view(
 
 
 def clause_of(emission: Emission) -> str:
-    """Return how SQL says it."""
+    """Return the clause that bounds how late rows may be, for messages."""
     if emission.closes:
         return "EMIT FINAL" if emission.mode == Mode.FINAL else "EMIT AFTER WATERMARK"
     return "ALLOW LATENESS"
@@ -200,7 +203,7 @@ def _incremental(
         return replace(program, timing=closer.timing(node, shape.columns))
     except NotClosable as wrong:
         raise NoWindow(shape.name, clause_of(emission), str(wrong)) from wrong
-    except PySparkException as error:
+    except SPARK_FAILS as error:
         # Our own rendering was refused: say so, and let the query run as the user wrote it.
         raise NoRule(Reason.LOWERING_FAILED, first_sentence(error)) from error
 
@@ -238,6 +241,6 @@ def analyse(
     """Let Spark's analyzer check a query, which is `sql` in its words; return columns and types."""
     try:
         return typer.of_query(sql)
-    except PySparkException as error:
+    except SPARK_FAILS as error:
         found = explain_refusal(error, shapes, typer.functions)
         raise pointed(found, error, query, sql) from None

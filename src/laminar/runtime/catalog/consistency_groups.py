@@ -17,7 +17,7 @@ class HasDag(Protocol):
 
     @property
     def dag(self) -> StreamingDag:
-        """Their DAG."""
+        """What reads what."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class ViewGroup:
         return ", ".join(self.members)
 
     def told(self) -> str:
-        """Describe it in a line."""
+        """Describe it in a line, as EXPLAIN shows it."""
         meets = f" meets in {', '.join(self.convergence)}" if self.convergence else ""
         return f"{self.number} [{self.name}]{meets}: atomic, {self.policy.value}"
 

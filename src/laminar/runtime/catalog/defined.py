@@ -16,7 +16,7 @@ from laminar.runtime.catalog.time_settings import TimeSettings
 
 @dataclass(slots=True)
 class Defined:
-    """Whoever changes it holds the ledger's lock.
+    """Whoever changes it has the writer's turn.
 
     A change of definitions works on a copy of the catalog and replaces it as a whole, so whoever
     keeps this sees definitions of one kind: those before, or those after.

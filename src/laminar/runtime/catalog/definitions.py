@@ -33,13 +33,13 @@ class TableDefinition:
 
     @property
     def shape(self) -> Shape:
-        """Name, columns and types."""
+        """Name, columns and types; that a column is NOT NULL is lost."""
         names = tuple(name for name, _, _ in self.columns)
         return Shape(self.name, names, tuple(kind for _, kind, _ in self.columns))
 
     @property
     def schema(self) -> Schema:
-        """The columns as a schema."""
+        """The columns, with which of them may be NULL."""
         return Schema.parse(
             ", ".join(
                 f"`{name}` {kind}{'' if nullable else ' NOT NULL'}"

@@ -91,6 +91,8 @@ SETTINGS: dict[str, Setting] = {
         Setting("retry_backoff_most_ms", "300000", "the longest wait between two tries of a failing"
                 " view", least=0),
         Setting("max_failures", "5", "failures in a row after which a view is suspended", least=1),
+        Setting("writer_timeout_ms", "600000", "how long a call waits for another one that writes,"
+                " before it fails; 0 does not wait", least=0),
         Setting("collect_limit_rows", "500000", "up to so many rows a delta travels through the"
                 " driver instead of a write job", least=0),
     )
@@ -108,7 +110,7 @@ class Settings:
         self.given = {name: value for name, value in (given or {}).items() if name in SETTINGS}
 
     def text(self, name: str) -> str:
-        """Return a value."""
+        """Return what is set, or the default."""
         return self.given.get(name, SETTINGS[name].default)
 
     def number(self, name: str) -> int:

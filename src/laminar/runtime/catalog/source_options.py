@@ -55,7 +55,7 @@ OWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InletOptions:
-    """How rows of one source come in."""
+    """How rows of one source come in; its connector sees none of this."""
 
     policy: BatchPolicy = field(default_factory=BatchPolicy)
     strategy: BackpressureStrategy = field(default_factory=PauseSource)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from laminar.delta.program import Aged, Emitted, Late, Maintained, Mapped, Merged, Sessioned, Shape
+from laminar.model.trace import Manifest
+from laminar.model.trace_name import relation_of, view_of
 from laminar.plan.closing import is_direct
 from laminar.plan.progress import Known, flows
 
@@ -41,7 +43,11 @@ class StoragePlan:
 
     def times(self, trace: str) -> tuple[str, ...]:
         """Return the columns of a trace of which its segments know the span."""
-        return tuple(self.lineage.get(trace.split("!")[0], ()))
+        return tuple(self.lineage.get(relation_of(trace), ()))
+
+    def stored_in(self, manifest: Manifest) -> StoragePlan:
+        """Return this graph as an epoch has it: what is stored now may have been fused then."""
+        return replace(self, fused=manifest.state.fused, finished=frozenset(manifest.traces))
 
     def readers(self, name: str) -> tuple[str, ...]:
         """Relations that read this one directly."""
@@ -91,8 +97,8 @@ class StoragePlan:
 
 
 def _only_own(relation: Mapped) -> bool:
-    own = f"{relation.shape.name}#"
-    return bool(relation.reads) and all(name.startswith(own) for name in relation.reads)
+    own = relation.shape.name
+    return bool(relation.reads) and all(view_of(name) == own for name in relation.reads)
 
 
 def _wanted(relation: Relation, by_name: Mapping[str, Relation]) -> tuple[str, ...]:
@@ -138,13 +144,3 @@ def _known(relation: Relation, times: Mapping[str, frozenset[str]]) -> Known:
             return flows(relation.node, times)
         case _:
             return {}
-
-
-def pending_trace(name: str) -> str:
-    """Return the name of the trace that holds what a relation has not shown yet."""
-    return f"{name}!pending"
-
-
-def partial_trace(name: str) -> str:
-    """Return the name of the trace that holds a relation's partial accumulators."""
-    return f"{name}!partial"

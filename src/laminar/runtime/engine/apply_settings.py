@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from laminar.runtime.catalog.settings import Settings
-
-if TYPE_CHECKING:
-    from laminar.runtime.engine.engine import Engine
+from laminar.runtime.engine.parts import Parts
 
 _LIMITS = ("future_ms", "late_rows_kept", "aging_rows")
 """Limits of event time that have a setting of their name."""
@@ -17,14 +14,14 @@ _LIMITS = ("future_ms", "late_rows_kept", "aging_rows")
 class AppliedSettings:
     """Follows the settings of an engine; without one, what `connect` was asked for counts."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Parts) -> None:
         self._engine = engine
         self._first = replace(engine.defined.time_settings)
 
     def change(self, settings: Settings) -> None:
         """Use other settings from now on, and remember them."""
         engine = self._engine
-        with engine.changing():
+        with engine.changing("SET"):
             before, engine.defined.settings = engine.defined.settings, settings
             try:
                 self.apply()
@@ -47,6 +44,8 @@ class AppliedSettings:
         engine.defined.catalog.limit_fan_out(number("max_fan_out"))
         engine.ledger.timeline.retained = number("retained_epochs")
         engine.ledger.compactor.fanout = number("compaction_fanout")
+        engine.ledger.turn.timeout_ms = number("writer_timeout_ms")
+        engine.outputs.sinks.turn.timeout_ms = number("writer_timeout_ms")
         engine.env.workspaces.furnish(number("epochs_in_flight"), number("collect_limit_rows"))
         for name in _LIMITS:
             setattr(limits, name, number(name) if name in given else getattr(self._first, name))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from laminar.errors import LoopFailed, OperatorError
+from laminar.errors import LoopFailed, OperatorError, WriterBusy
 from laminar.runtime.ingest.connector_bridge import LOOP
 
 _log = logging.getLogger("laminar.loop")
@@ -18,6 +19,8 @@ ATTEMPTS = 5
 
 _FIRST_PAUSE = 0.1  # seconds before an epoch is tried again; twice as long each time
 _LONGEST_PAUSE = 5.0
+_LEAST_PATIENCE = 10.0
+"""Seconds that `stop` waits however short the patience of other calls: epochs do end."""
 
 
 class Ways(Protocol):
@@ -35,11 +38,11 @@ class Ways(Protocol):
         ...
 
     def wake(self) -> None:
-        """Say that something has happened."""
+        """Say that something has happened: every wait ends."""
         ...
 
     def wait(self, seen: int, at_most: float = ...) -> None:
-        """Wait for something to happen."""
+        """Wait until `signals` is not `seen` any more, for so many seconds at the most."""
         ...
 
     def errors(self) -> dict[str, Exception]:
@@ -69,16 +72,23 @@ class BackgroundLoop:
         ways: the bridges.
         step: takes what is ready, and returns how many epochs that made.
         epoch: the last committed epoch.
+        patience: for how many seconds `stop` waits for an epoch to end.
     """
 
-    def __init__(self, ways: Ways, step: Callable[[], int], epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        ways: Ways,
+        step: Callable[[], int],
+        epoch: Callable[[], int],
+        patience: Callable[[], float] = lambda: 600.0,
+    ) -> None:
         self._ways = ways
         self._step = step
         self._epoch = epoch
+        self._patience = patience
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
-        self._guard = threading.Lock()
-        self._kept: Exception | None = None
+        self._kept: deque[Exception] = deque(maxlen=1)  # put in by the loop, taken out by anybody
         self._seen: Exception | None = None
         self._told = ""
         self._epochs = self._failures = 0
@@ -86,10 +96,8 @@ class BackgroundLoop:
     @property
     def status(self) -> LoopStatus:
         """How it is doing."""
-        kept = self._kept
-        return LoopStatus(
-            self._ways.running, self._epochs, self._failures, None if kept is None else str(kept)
-        )
+        kept = next(map(str, tuple(self._kept)), None)
+        return LoopStatus(self._ways.running, self._epochs, self._failures, kept)
 
     def start(self) -> None:
         """Begin; nothing happens if it runs already."""
@@ -109,29 +117,36 @@ class BackgroundLoop:
         self.report()
 
     def halt(self) -> None:
-        """End after the epoch that runs."""
+        """End after the epoch that runs.
+
+        Raises:
+            WriterBusy: that epoch, or what is told of it, takes too long; it ends after it.
+        """
         self._stopping.set()
         self._ways.wake()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            patience = max(self._patience(), _LEAST_PATIENCE)
+            self._thread.join(patience)
+            if self._thread.is_alive():
+                raise WriterBusy("the last epoch of the background loop", patience, LOOP)
             self._thread = None
         self._ways.running = False
 
     def report(self) -> None:
         """Raise what went wrong since the last report."""
-        with self._guard:  # what is kept in this moment must not be lost
-            kept, self._kept = self._kept, None
-        if kept is not None:
-            raise kept
+        try:
+            kept = self._kept.pop()
+        except IndexError:
+            return
+        raise kept
 
     def keep(self, error: Exception) -> None:
         """Remember an error until somebody asks; the same one is told once."""
-        with self._guard:
-            self._failures += 1
-            if self._told == str(error):
-                return
-            self._told = str(error)
-            self._kept = error
+        self._failures += 1
+        if self._told == str(error):
+            return
+        self._told = str(error)
+        self._kept.append(error)
         _log.warning("the background loop met an error", extra={"error": str(error)})
 
     def _run(self, stopping: threading.Event) -> None:
@@ -150,7 +165,7 @@ class BackgroundLoop:
                 if failed >= ATTEMPTS:
                     lost = LoopFailed(str(error), failed)
                     lost.__cause__ = error
-                    self._kept = lost
+                    self._kept.append(lost)
                     break
                 if failed:
                     stopping.wait(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (failed - 1)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 import threading
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from laminar.model.ids import NodeId
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.epoch.python_operators import operator_state
+from laminar.runtime.history.turn import inside
 from laminar.store import LoggedEpoch
 from laminar.store.links import SegmentGone
 
@@ -89,7 +89,7 @@ class Checkpoints:
         if not env.read_only:
             self.storage.sweep()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-checkpoint")
-        self._guard = threading.RLock()
+        self._guard = threading.Lock()
         self._last_ms = env.clock()
         self._coordinator: DagCheckpointCoordinator | None = None
         self._settings: Settings | None = None  # those that the configuration was read from
@@ -105,7 +105,7 @@ class Checkpoints:
         """Those that were given up since the database was opened."""
 
     def config(self) -> DagCheckpointConfig:
-        """Return what is set."""
+        """Return what the settings say now; they are read anew when they change."""
         settings = self._defined.settings
         if self._settings is not settings:
             self._settings, self._config = settings, self._read(settings)
@@ -130,7 +130,7 @@ class Checkpoints:
         with self._guard:
             self._expire()
             coordinator = self._current()
-            self.withdrawn(epoch)  # one that is tried again carries its barrier again
+            self._withdraw(epoch)  # one that is tried again carries its barrier again
             carried = {each for ids in self._with_epoch.values() for each in ids}
             waiting = [each for each in coordinator.active if each not in carried]
             if not waiting:
@@ -147,21 +147,24 @@ class Checkpoints:
 
     def report(self, barrier: CheckpointBarrier, node: NodeId) -> None:
         """Take a node's snapshot: a barrier has just passed it, and the next epoch has not."""
+        name = self._defined.catalog.dag.nodes[node].name
+        with inside(self._env.store.root, name):
+            state = operator_state(self._defined.operators.get(name))  # a user's code: no lock
         with self._guard:
-            coordinator = self._current()
-            operator = self._defined.operators.get(coordinator.dag.nodes[node].name)
-            state = operator_state(operator)
-            coordinator.on_node_snapshot_complete(barrier.checkpoint_id, node, state)
+            self._current().on_node_snapshot_complete(barrier.checkpoint_id, node, state)
 
     def withdrawn(self, epoch: int) -> None:
         """Note that an epoch failed, and those after it; their barriers go with later ones."""
         with self._guard:
-            lost = [each for each in self._with_epoch if each >= epoch]
-            for each in [each for number in lost for each in self._with_epoch.pop(number)]:
-                progress = self._current().active.get(each)
-                if progress is not None:
-                    progress.pending_nodes |= progress.completed_nodes
-                    progress.completed_nodes.clear()
+            self._withdraw(epoch)
+
+    def _withdraw(self, epoch: int) -> None:
+        lost = [each for each in self._with_epoch if each >= epoch]
+        for each in [each for number in lost for each in self._with_epoch.pop(number)]:
+            progress = self._current().active.get(each)
+            if progress is not None:
+                progress.pending_nodes |= progress.completed_nodes
+                progress.completed_nodes.clear()
 
     def took(self, epoch: int, delivered: list[Delivered]) -> None:
         """Note what an epoch took from connectors, before it runs."""
@@ -193,7 +196,7 @@ class Checkpoints:
             LaminarError: it could not be kept; the last complete checkpoint stays valid.
         """
         while True:
-            with self._ledger.lock, self._guard:
+            with self._ledger.turn("a checkpoint"), self._guard:
                 if len(self._saving) < self.config().max_concurrent:
                     checkpoint_id = self._all_report(trigger)
                     future = self._saving[checkpoint_id].future
@@ -208,9 +211,9 @@ class Checkpoints:
         manifest = self._ledger.manifest
         coordinator = self._current()
         checkpoint_id = coordinator.trigger_checkpoint(trigger)
-        states = manifest.state.get("operators", {})
+        states = manifest.state.operators
         for node_id, node in coordinator.dag.nodes.items():
-            state = base64.b64decode(states.get(node.name, ""))
+            state = states.get(node.name, b"")
             coordinator.on_node_snapshot_complete(checkpoint_id, node_id, state)
         self._submit(checkpoint_id, manifest)
         return checkpoint_id
@@ -270,7 +273,8 @@ class Checkpoints:
             return done
         except Exception as error:
             # Whoever asked for it gets it, too; for one by the clock this is the only place.
-            self._fail(draft.checkpoint_id, draft.epoch, draft.trigger, error)
+            with self._guard:
+                self._fail(draft.checkpoint_id, draft.epoch, draft.trigger, error)
             raise
         finally:
             with self._guard:
@@ -327,7 +331,7 @@ class Checkpoints:
             return {number: each.epoch for number, each in self._saving.items()}
 
     def settle(self) -> None:
-        """Wait until nothing is being written."""
+        """Wait until nothing is being written; what went wrong is in `failed`."""
         with self._guard:
             waiting = [each.future for each in self._saving.values()]
         for each in waiting:
@@ -370,7 +374,6 @@ class Checkpoints:
 
     def _fail(self, checkpoint_id: int, epoch: int, trigger: str, error: Exception) -> None:
         at = datetime.now(UTC).isoformat()
-        with self._guard:
-            failed = FailedCheckpoint(checkpoint_id, epoch, trigger, at, str(error))
-            self.failed = [*self.failed[-99:], failed]
+        failed = FailedCheckpoint(checkpoint_id, epoch, trigger, at, str(error))
+        self.failed = [*self.failed[-99:], failed]
         _LOG.warning("checkpoint %d failed: %s", checkpoint_id, error)

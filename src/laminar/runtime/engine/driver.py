@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from laminar.errors import OperatorError
+from laminar.errors import DatabaseClosed, OperatorError, WriterBusy, WriteWithinEpoch
 from laminar.runtime.engine.background_loop import BackgroundLoop
 from laminar.runtime.epoch.report import EpochReport
 
@@ -15,26 +15,39 @@ if TYPE_CHECKING:
 _AT_A_TIME = 8
 """Epochs that the loop runs before it looks whether it should stop."""
 
+_NO_TURN = (DatabaseClosed, WriterBusy, WriteWithinEpoch)
+"""Nothing was done, and it is not for the caller to tell anybody of what others did."""
+
 
 class Driver:
-    """Runs epochs of an engine, and tells every listener of each that is committed."""
+    """Runs epochs of an engine; then sinks and listeners hear of each that is committed.
+
+    They are a user's code, so nobody is told before the writer's turn is over. On return, and also
+    if something fails, the sinks have taken what is committed and the listeners have been called,
+    in the order of the epochs.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.listeners: list[Callable[[EpochReport], object]] = []
-        self.loop = BackgroundLoop(engine.work.inlets, self._ready, lambda: engine.ledger.epoch)
+        self.loop = BackgroundLoop(
+            engine.work.inlets,
+            self._ready,
+            lambda: engine.ledger.epoch,
+            lambda: engine.ledger.turn.timeout_ms / 1000,
+        )
 
     def told(self, run: Callable[[], EpochReport | None]) -> EpochReport | None:
-        """Run an epoch; the listeners hear of it also if a view failed and the others moved."""
-        try:
+        """Run an epoch, and tell of it also if a view failed and the others moved."""
+        committed: list[EpochReport] = []
+
+        def once() -> None:
             report = run()
-        except OperatorError as error:
-            if error.report is not None:
-                self._tell(error.report)
-            raise
-        if report is not None:
-            self._tell(report)
-        return report
+            if report is not None:
+                committed.append(report)
+
+        self._told(once, committed)
+        return committed[-1] if committed else None
 
     def drain(self) -> EpochReport | None:
         """Run epochs until there is nothing to do; return the last report.
@@ -43,38 +56,71 @@ class Driver:
         """
         last: EpochReport | None = None
         failed: OperatorError | None = None
-
-        def committed(report: EpochReport) -> None:
-            nonlocal last
-            last = report
-            self._tell(report)
-
         while True:
+            committed: list[EpochReport] = []
             try:
-                if not self._engine.flow(committed):
-                    break
+                self._flow(committed)
             except OperatorError as error:
                 failed = failed or error
+            else:
+                if not committed:
+                    break
+            last = committed[-1] if committed else last
         if failed is not None:
             raise failed
         return last
 
-    def _tell(self, report: EpochReport) -> None:
-        for listener in self.listeners:
-            listener(report)
-
     def _ready(self) -> int:
         """Step over what the bridges have ready; the loop calls this. Return how often."""
-        done = 0
+        committed: list[EpochReport] = []
+        # What listeners raise is kept: the epoch is committed, whatever they do.
+        self._flow(committed, _AT_A_TIME, whole=False, keep=self.loop.keep)
+        return len(committed)
 
-        def committed(report: EpochReport) -> None:
-            nonlocal done
-            done += 1
-            for listener in self.listeners:
+    def _flow(
+        self,
+        committed: list[EpochReport],
+        limit: int = 32,
+        *,
+        whole: bool = True,
+        keep: Callable[[Exception], object] | None = None,
+    ) -> None:
+        self._told(lambda: self._engine.flow(committed.append, limit, whole=whole), committed, keep)
+
+    def _told(
+        self,
+        run: Callable[[], object],
+        committed: list[EpochReport],
+        keep: Callable[[Exception], object] | None = None,
+    ) -> None:
+        """Run epochs, then tell of all that were committed; raise what went wrong first.
+
+        Args:
+            run: has the writer's turn, and adds to `committed`.
+            committed: the reports so far; one that an error carries is added.
+            keep: takes what listeners raise; otherwise that is raised, too.
+        """
+        failed: list[Exception] = []
+        try:
+            run()
+        except _NO_TURN:
+            raise
+        except Exception as error:
+            failed.append(error)
+            if isinstance(error, OperatorError) and error.report is not None:
+                committed.append(error.report)
+        try:
+            self._engine.outputs.sinks.publish()
+        except Exception as error:
+            failed.append(error)
+        self._tell(committed, keep or failed.append)
+        if failed:
+            raise failed[0]
+
+    def _tell(self, committed: list[EpochReport], keep: Callable[[Exception], object]) -> None:
+        for report in committed:
+            for listener in tuple(self.listeners):
                 try:
                     listener(report)
                 except Exception as error:
-                    self.loop.keep(error)  # the epoch is committed, whatever its listeners do
-
-        self._engine.flow(committed, limit=_AT_A_TIME, whole=False)
-        return done
+                    keep(error)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from laminar.connectors import SourceSpec, create_source
+from laminar.connectors import Source, SourceSpec, create_source
 from laminar.delta.program import Program
 from laminar.errors import DuplicateName
 from laminar.mv import MvState
@@ -17,26 +17,21 @@ from laminar.runtime.catalog.definitions import (
 )
 from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
 from laminar.runtime.catalog.source_options import for_connector
+from laminar.runtime.engine.apply_settings import AppliedSettings
+from laminar.runtime.engine.parts import Parts
 from laminar.runtime.epoch.python_operators import restore
-from laminar.runtime.spark.session import own_session, partitions
+from laminar.runtime.history.turn import inside
 from laminar.runtime.spark.typer import SparkTyper
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
-    from laminar.runtime.engine.engine import Engine
+def define(engine: Parts, settings: AppliedSettings) -> None:
+    """Let an engine define what its manifest says, and nothing else.
 
-
-def typer(spark: SparkSession) -> SparkTyper:
-    """Return what tells types of statements, in a session of its own."""
-    return SparkTyper(own_session(spark, partitions()))
-
-
-def define(engine: Engine) -> None:
-    """Let an engine define what its manifest says, and nothing else."""
-    catalog = engine.defined.catalog = Catalog(typer(engine.env.spark))
+    Connectors of tables are built where they are missing; `sinks.open` is for the caller.
+    """
+    catalog = engine.defined.catalog = Catalog(SparkTyper.beside(engine.env.spark))
     engine.time.reset()
-    engine.applied_settings.apply()
+    settings.apply()
     for definition in from_json(engine.ledger.manifest.catalog):
         if isinstance(definition, TableDefinition):
             open_source(engine, definition)
@@ -50,32 +45,39 @@ def define(engine: Engine) -> None:
             catalog.add_view(definition, program)
         else:
             catalog.add_view(definition, catalog.compile(definition, is_stored=True))
-    for name in engine.ledger.manifest.state.get("paused", ()):
+    for name in engine.ledger.manifest.state.paused:
         catalog.registry.set_state(name, MvState.PAUSED)
-    engine.outputs.sinks.load(engine.ledger.manifest.state.get("sinks", ()))
+    engine.outputs.sinks.load(engine.ledger.manifest.state.sinks)
     engine.time.restore(engine.ledger.manifest)
     engine.work.materialization.plan()
-    if not engine.env.read_only:
-        engine.outputs.sinks.open()
 
 
-def open_source(engine: Engine, definition: TableDefinition) -> None:
-    """Build a table's connector, if it names one."""
-    if definition.connector not in (None, OBJECT) and not engine.env.read_only:
-        options = for_connector(definition.options)
-        spec = SourceSpec(definition.name, definition.schema, options)
-        engine.defined.sources[definition.name] = create_source(str(definition.connector), spec)
+def open_source(engine: Parts, definition: TableDefinition) -> None:
+    """Let a table have its connector, unless it has one."""
+    if not engine.env.read_only and definition.name not in engine.defined.sources:
+        source = build_source(definition)
+        if source is not None:
+            engine.defined.sources[definition.name] = source
 
 
-def attach_operator(engine: Engine, name: str, operator: Any, spread: Spread = ()) -> None:
+def build_source(definition: TableDefinition) -> Source | None:
+    """Build the connector that a table names; None if it has none, or one of Python code."""
+    if definition.connector in (None, OBJECT):
+        return None
+    spec = SourceSpec(definition.name, definition.schema, for_connector(definition.options))
+    return create_source(str(definition.connector), spec)
+
+
+def attach_operator(engine: Parts, name: str, operator: Any, spread: Spread = ()) -> None:
     """Give a defined operator view its operator again, with the state it last had."""
     definition = engine.defined.catalog.definitions[engine.defined.catalog.resolve(name)]
     if not isinstance(definition, OperatorDefinition):
         raise DuplicateName(name)
-    with engine.ledger.lock:
+    with engine.ledger.turn(f"the operator of {name}"):
         engine.defined.operators[definition.name] = operator
         engine.defined.catalog.programs[definition.name] = Program(
             definition.name, (applied(definition, operator, spread),)
         )
-        restore({definition.name: operator}, engine.ledger.manifest.state.get("operators", {}))
+        with inside(engine.env.store.root, definition.name):
+            restore({definition.name: operator}, engine.ledger.manifest.state.operators)
         engine.work.materialization.plan()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,13 +16,20 @@ from laminar.checkpoint.fingerprint import changed
 from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests
 from laminar.checkpoint.recovery_report import DagRecoveryMetrics, RecoveryWarning
 from laminar.checkpoint.restore import Restored, go_back, load, numbers
-from laminar.connectors.source import close
+from laminar.connectors.source import Source, close
 from laminar.delta.program import Applied
 from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFailed
 from laminar.model.trace import Manifest
-from laminar.runtime.catalog.definitions import OperatorDefinition, to_json
+from laminar.runtime.catalog.definitions import (
+    OperatorDefinition,
+    TableDefinition,
+    from_json,
+    to_json,
+)
 from laminar.runtime.catalog.python_objects import OBJECT
-from laminar.runtime.engine.open import attach_operator, define
+from laminar.runtime.engine.closing import close_all
+from laminar.runtime.engine.level import level_turn
+from laminar.runtime.engine.open import attach_operator, build_source, define
 from laminar.runtime.history.snapshot import Snapshot
 from laminar.store import ManifestStore
 
@@ -41,7 +50,8 @@ def recover(root: Path, config: RecoveryConfig | None) -> Recovered:
     # Nobody can tell sinks what changes for them, so they are left out.
     storage = CheckpointStorage(root)
     checkpoint = load(storage, chosen)
-    done = go_back(root, storage, ManifestStore(root), checkpoint, state={"sinks": []})
+    state = replace(checkpoint[1].state, sinks=())
+    done = go_back(root, storage, ManifestStore(root), checkpoint, state=state)
     aside.move(root.resolve(), damaged_manifests(root), done.set_aside)
     found = checkpoint[0]
     metrics = DagRecoveryMetrics(
@@ -62,6 +72,9 @@ def complete(
     started = time.perf_counter()
     rebuild(engine, found.rebuild)
     replayed = replay(engine)
+    if replayed:
+        with suppress(LaminarError):  # a sink that fails says so again when somebody steps
+            engine.outputs.sinks.publish()
     left = tuple(each.epoch for each in engine.ledger.wal.open_after(engine.ledger.epoch))
     metrics = replace(
         found.metrics,
@@ -89,7 +102,7 @@ def complete(
 def rebuild(engine: Engine, views: tuple[str, ...]) -> None:
     """Fill views that recovery left empty."""
     if views:
-        with engine.ledger.lock:
+        with engine.ledger.turn("rebuilding views"):
             known = [name for name in engine.defined.catalog.in_order() if name in views]
             engine.work.materialization.fill_and_commit(
                 known, engine.work.materialization.with_rows(engine.ledger.manifest.traces, known)
@@ -103,7 +116,7 @@ def replay(engine: Engine) -> tuple[int, ...]:
     failed, and whoever steps next hears of it.
     """
     done: list[int] = []
-    with engine.ledger.lock:
+    with engine.ledger.turn("replay"):
         while engine.ledger.wal.open_after(engine.ledger.epoch):
             try:
                 engine.defined.require_attached()
@@ -128,50 +141,116 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
         definitions: those of the checkpoint, or the current ones: views that were defined alike
             then keep the rows they had, the others are built anew.
     """
-    with engine.ledger.lock:
-        engine.outputs.sinks.catch_up()
-        # First: one that is completed may end the life of an older one.
-        engine.work.checkpoints.settle()
-        checkpoint = load(engine.work.checkpoints.storage, checkpoint_id)
-        _, manifest = checkpoint
-        engine.ledger.compactor.adopt({}, wait=True)
-        engine.work.inlets.close()
-        current = to_json(engine.defined.catalog.in_order())
-        kept = current if definitions == "current" else None
-        if kept is not None:
-            _refuse_lost(manifest.catalog, kept)
-        sinks = _sinks(engine, manifest.state.get("sinks", []), current, kept or manifest.catalog)
-        state = {"settings": engine.defined.settings.given, "sinks": sinks}
-        done = go_back(
-            engine.env.root,
-            engine.work.checkpoints.storage,
-            engine.ledger.timeline.store,
-            checkpoint,
-            state=state,
-            catalog=kept,
-        )
-        engine.ledger.wal.forget_through(done.epoch)
-        _go_on_from(engine, done.manifest)
-        rebuild(engine, done.rebuild)
-        engine.outputs.sinks.catch_up()
-        return done
+    what = f"RESTORE {checkpoint_id}"
+    engine.ledger.turn.refuse_inside(what)
+    built = _new_sources(engine, checkpoint_id) if definitions == "then" else {}
+    ends: list[Callable[[], object]] = []
+    try:
+        with level_turn(engine, what):
+            done = _restore(engine, checkpoint_id, definitions, built, ends)
+    finally:
+        close_all([*ends, *(partial(close, each) for each in built.values())])
+    engine.outputs.sinks.close_retired()
+    engine.outputs.sinks.open()
+    engine.outputs.sinks.publish()
+    return done
 
 
-def _go_on_from(engine: Engine, manifest: Manifest) -> None:
-    """Let an engine that runs go on from another manifest; objects of Python code stay with it."""
+def _new_sources(engine: Engine, checkpoint_id: int) -> dict[str, Source]:
+    """Build the connectors of tables that are not there now, or are declared otherwise.
+
+    Empty if there is no such checkpoint; whoever loads it says so.
+    """
+    storage = engine.work.checkpoints.storage
+    if checkpoint_id not in storage.ids():
+        return {}
+    now, found = engine.defined.tables(), dict[str, Source]()
+    try:
+        for each in from_json(storage.manifest(checkpoint_id).catalog):
+            if isinstance(each, TableDefinition) and not _is_alike(each, now.get(each.name)):
+                source = build_source(each)
+                if source is not None:
+                    found[each.name] = source
+    except Exception:
+        close_all(partial(close, each) for each in found.values())
+        raise
+    return found
+
+
+def _is_alike(one: TableDefinition, other: TableDefinition | None) -> bool:
+    """Whether the connector of one table would do for another."""
+    if other is None:
+        return False
+    same = (one.connector, dict(one.options), one.schema)
+    return same == (other.connector, dict(other.options), other.schema)
+
+
+def _restore(
+    engine: Engine,
+    checkpoint_id: int,
+    definitions: Definitions,
+    built: dict[str, Source],
+    ends: list[Callable[[], object]],
+) -> Restored:
+    """Go back, in the turn.
+
+    Args:
+        engine: what goes back.
+        checkpoint_id: where to.
+        definitions: which to go on with.
+        built: connectors that it may use, and then takes out.
+        ends: gets what is to be closed when the turn is over.
+    """
+    # First: one that is completed may end the life of an older one.
+    engine.work.checkpoints.settle()
+    checkpoint = load(engine.work.checkpoints.storage, checkpoint_id)
+    _, manifest = checkpoint
+    engine.ledger.compactor.adopt({}, wait=True)
+    current = to_json(engine.defined.catalog.in_order())
+    kept = current if definitions == "current" else None
+    if kept is not None:
+        _refuse_lost(manifest.catalog, kept)
+    sinks = _sinks(engine, manifest.state.sinks, current, kept or manifest.catalog)
+    ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
+    ends += [way for way in ways if way is not None]
+    done = go_back(
+        engine.env.root,
+        engine.work.checkpoints.storage,
+        engine.ledger.timeline.store,
+        checkpoint,
+        state=replace(manifest.state, settings=engine.defined.settings.given, sinks=sinks),
+        catalog=kept,
+    )
+    engine.ledger.wal.forget_through(done.epoch)
+    ends += _go_on_from(engine, done.manifest, built)
+    rebuild(engine, done.rebuild)
+    return done
+
+
+def _go_on_from(
+    engine: Engine, manifest: Manifest, built: dict[str, Source]
+) -> list[Callable[[], object]]:
+    """Let an engine that runs go on from another manifest; objects of Python code stay with it.
+
+    Connectors of tables that are declared as before stay, too. Returns what closes the others.
+    """
     engine.work.executor.forget()
     engine.work.pruning.forget()
-    engine.outputs.sinks.forget()
     engine.ledger.timeline.adopt(manifest)
     programs, tables = engine.defined.catalog.programs, engine.defined.tables()
-    for name in list(engine.defined.sources):
-        table = tables.get(name)
-        if table is None or table.connector != OBJECT:
-            close(engine.defined.sources.pop(name))
+    wanted = {e.name: e for e in from_json(manifest.catalog) if isinstance(e, TableDefinition)}
+    gone = [
+        name
+        for name, table in tables.items()
+        if table.connector != OBJECT and not _is_alike(table, wanted.get(name))
+    ]
+    ends = engine.leave(gone)
+    for name in built.keys() - engine.defined.sources.keys():
+        engine.defined.sources[name] = built.pop(name)
     engine.scheduler.restore()
     engine.ledger.pending.reload(numbers(manifest))
     engine.ledger.finish_restore()
-    define(engine)
+    define(engine, engine.applied_settings)
     for name in list(engine.defined.operators):
         if isinstance(engine.defined.catalog.definitions.get(name), OperatorDefinition):
             part = programs[name].relations[0]
@@ -187,11 +266,12 @@ def _go_on_from(engine: Engine, manifest: Manifest) -> None:
     engine.work.pruning.follow()
     engine.show(Snapshot(engine.ledger.manifest, engine.defined.catalog))
     engine.outputs.changelog.notify()
+    return ends
 
 
 def _sinks(
-    engine: Engine, then: list[dict[str, Any]], before: list[dict[str, Any]], after: Any
-) -> list[dict[str, Any]]:
+    engine: Engine, then: Sequence[Mapping[str, Any]], before: list[dict[str, Any]], after: Any
+) -> tuple[Mapping[str, Any], ...]:
     """Return the sinks to go on with: those of the checkpoint, each told what changes by it."""
     now: Mapping[str, Any] = {each.name: each for each in engine.outputs.sinks.sinks()}
     differs = {*changed(after, before), *changed(before, after)}
@@ -210,7 +290,7 @@ def _sinks(
                 hint,
             )
         found.append({**each, "from_epoch": known.from_epoch})
-    return found
+    return tuple(found)
 
 
 def _refuse_lost(then: Any, kept: Any) -> None:

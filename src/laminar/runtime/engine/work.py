@@ -12,14 +12,12 @@ from laminar.runtime.epoch.pipelining import EpochPipeline
 from laminar.runtime.epoch.runner import EpochRunner
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.pruning import SourcePruning
-from laminar.runtime.ingest.range_reader import RangeReader
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """Each was handed the parts it uses; none of them is ever replaced."""
 
-    range_reader: RangeReader
     pruning: SourcePruning
     inlets: ConnectorDagBridge
     executor: CurrentExecutor

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from laminar.checkpoint.in_flight import Delivered
@@ -129,10 +130,9 @@ class Launcher:
         maintainer = Maintainer(bindings, workspace.store, stop, self.full.run)
         late_kept = self.defined.time_settings.late_rows_kept
         task = EpochTask(catalog, bindings, maintainer, every - moving, sizes, late_kept)
-        if behind is not None:
-            task.follow(behind.task)
         due_here = frozenset(due) & moving
-        flight = self.executor.get().launch(task, moved, due_here, barrier)
+        follow = None if behind is None else partial(task.follow, behind.task)
+        flight = self.executor.get().launch(task, moved, due_here, barrier, follow)
         return EpochAttempt(moving, bindings, maintainer, task, flight)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,10 +17,12 @@ from laminar.dag import (
     MulticastBuffer,
     StreamingDag,
 )
-from laminar.errors import LaminarError, OperatorError
+from laminar.errors import LaminarError, OperatorError, WriteWithinEpoch
 from laminar.model.ids import EdgeId, NodeId
 from laminar.runtime.epoch.flight import DeltaNotice, Flight, NodeTask
 from laminar.runtime.spark.error_translation import first_sentence
+
+_LOG = logging.getLogger("laminar.epochs")
 
 Snapshot = Callable[[CheckpointBarrier, NodeId], object]
 """Told when a node has finished the epoch that carries a barrier."""
@@ -86,6 +89,7 @@ class DagExecutor:
         sources: Mapping[str, DeltaNotice],
         in_motion: Collection[str] = (),
         barrier: CheckpointBarrier | None = None,
+        before: Callable[[], object] | None = None,
     ) -> Flight:
         """Send an epoch on its way, behind those that are; nobody waits for it yet.
 
@@ -94,8 +98,11 @@ class DagExecutor:
             sources: what changed.
             in_motion: nodes that time sets in motion, whether or not their inputs changed.
             barrier: what travels with it.
+            before: called first, while no node of an earlier epoch finishes.
         """
         with self._lock:
+            if before is not None:
+                before()
             self._launched += 1
             flight = Flight(
                 self._launched, task, sources, frozenset(in_motion), set(self.dag.nodes), barrier
@@ -103,7 +110,11 @@ class DagExecutor:
             flight.aligned.update(self.dag.sources())
             self._flights.append(flight)
             self.metrics.most_in_flight = max(self.metrics.most_in_flight, len(self._flights))
-            self._advance()
+            try:
+                self._advance()
+            except BaseException as error:
+                self._abandon("launch", error)
+                raise
         return flight
 
     @property
@@ -139,16 +150,23 @@ class DagExecutor:
             node = self.dag.nodes[node_id]
             flight.aligned.discard(node_id)
             self.aligner.complete_checkpoint(node_id, flight.number)
-            touched = node_id in flight.inbox or node.name in flight.in_motion
-            if node.inputs and touched and node_id not in flight.skipped:
+            if self._is_touched(flight, node):
                 ready.append(node)
+            elif flight.barrier is not None and self.on_snapshot is not None:
+                # A snapshot is a user's code: not here, with the lock held.
+                flight.running += 1
+                self._pool.submit(self._pass_by, flight, node)
             else:
                 self._release_inputs(flight, node_id)
                 self._hand_on(flight, node, flight.sources.get(node.name))
         return ready
 
+    def _is_touched(self, flight: Flight, node: DagNode) -> bool:
+        touched = node.id in flight.inbox or node.name in flight.in_motion
+        return bool(node.inputs) and touched and node.id not in flight.skipped
+
     def _with_siblings(self, nodes: set[NodeId]) -> set[NodeId]:
-        """Return nodes and those that read the same: they start together, to share a pass."""
+        """Return nodes and those that read the same: they start together, to share a scan."""
         inputs = {self.dag.upstream(node) for node in nodes if self.dag.nodes[node].inputs}
         return nodes | {each for each in self.dag.nodes if self.dag.upstream(each) in inputs}
 
@@ -170,16 +188,54 @@ class DagExecutor:
         failure: BaseException | None = None
         try:
             delta = flight.task.run(node, deltas)
+            self._report(flight, node)
         except BaseException as error:
             failure = error  # raised where the epoch is waited for
         with self._lock:
-            flight.running -= 1
             name = node.name
             self.metrics.executions[name] = self.metrics.executions.get(name, 0) + 1
             self.metrics.node_ms[name] = (time.perf_counter() - started) * 1000
             self.metrics.node_rows[name] = delta.rows if delta else 0
+            self._land_node(flight, node, None if failure else delta, failure)
+
+    def _pass_by(self, flight: Flight, node: DagNode) -> None:
+        """Let a barrier pass a node that nothing concerns."""
+        failure: BaseException | None = None
+        try:
+            self._report(flight, node)
+        except BaseException as error:
+            failure = error
+        with self._lock:
+            self._land_node(flight, node, flight.sources.get(node.name), failure)
+
+    def _report(self, flight: Flight, node: DagNode) -> None:
+        """Take a node's snapshot, before the next epoch may reach the node."""
+        if flight.barrier is not None and self.on_snapshot is not None and not flight.failures:
+            self.on_snapshot(flight.barrier, node.id)
+
+    def _land_node(
+        self,
+        flight: Flight,
+        node: DagNode,
+        delta: DeltaNotice | None,
+        failure: BaseException | None,
+    ) -> None:
+        """Go on behind a node that has run; whatever goes wrong here ends the flight."""
+        flight.running -= 1
+        try:
             self._close(flight, node, delta, failure)
             self._advance()
+        except BaseException as error:
+            self._abandon(node.name, error)
+
+    def _abandon(self, node: str, error: BaseException) -> None:
+        """Call off all that is on its way: nobody may wait for what will never come."""
+        for flight in tuple(self._flights):
+            flight.failures = flight.failures or {node: named_error(node, error)}
+            flight.is_called_off = True
+            if not flight.running:
+                self._flights.remove(flight)
+                flight.end()
 
     def _close(
         self,
@@ -216,11 +272,6 @@ class DagExecutor:
                 flight.aligned.add(target)
         flight.left.discard(node.id)
         flight.task.finished(node)
-        if flight.barrier is not None and self.on_snapshot is not None and not flight.failures:
-            try:
-                self.on_snapshot(flight.barrier, node.id)
-            except Exception as error:
-                self._fail(flight, node, error)  # an operator of a user; nobody else would hear it
 
     def _unpark(self, flight: Flight) -> bool:
         """Try again to hand on what had no room."""
@@ -274,7 +325,7 @@ class DagExecutor:
             for node in self.dag.nodes:
                 self.aligner.complete_checkpoint(node, flight.number)
             for _, delta in flight.parked:
-                delta.release()
+                _release(delta)
             for waiting in tuple(flight.inbox):
                 self._release_inputs(flight, waiting)
             self._flights.popleft()
@@ -284,7 +335,7 @@ class DagExecutor:
         return landed
 
     def close(self) -> None:
-        """End the worker threads."""
+        """Wait for what runs, then end the worker threads."""
         self._pool.shutdown(wait=True)
 
 
@@ -320,12 +371,17 @@ class CurrentExecutor:
 
 
 def _release(delta: DeltaNotice) -> None:
-    delta.release()
+    """Let go of a delta; that this fails is no reason to fail an epoch that is done with it."""
+    try:
+        delta.release()
+    except Exception as error:
+        _LOG.warning("the shared delta of %s is not released: %s", delta.relation, error)
 
 
 def named_error(node: str, error: BaseException) -> BaseException:
-    """Say at which node an error arose; errors of ours say so already."""
-    if isinstance(error, LaminarError) or not isinstance(error, Exception):
+    """Say at which node an error arose; errors of ours say so already, or are about the node."""
+    is_ours = isinstance(error, LaminarError) and not isinstance(error, WriteWithinEpoch)
+    if is_ours or not isinstance(error, Exception):
         return error
     named = OperatorError(node, first_sentence(error))
     named.__cause__ = error

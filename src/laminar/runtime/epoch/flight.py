@@ -52,7 +52,7 @@ class Flight:
     """Counts launches; an epoch that is tried again gets another one."""
     task: NodeTask
     sources: Mapping[str, DeltaNotice]
-    """What changed."""
+    """Table -> what changed in it."""
     in_motion: frozenset[str]
     """Nodes that time sets in motion, whether or not their inputs changed."""
     left: set[NodeId]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FullQueries:
-    """One room for all of them; names are bound and analysed one query at a time."""
+    """One workspace for all of them; names are bound and analysed one query at a time."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

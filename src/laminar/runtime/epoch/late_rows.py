@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from laminar.delta.change import Version, consolidate, quote, table
 from laminar.delta.lateness import below, late_rows
 from laminar.delta.program import Late
 from laminar.delta.render import change
+from laminar.model.quoting import string_literal
 from laminar.model.trace import WEIGHT, Segment, Trace
 from laminar.runtime.event_time.late_batch import LATE_DDL, LATE_ROWS, LATE_SCHEMA, LateBatch
 from laminar.store import SegmentStore
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LateRows:
-    """One epoch's late rows."""
+    """Finds the rows of one epoch that came too late; `batches` has them by relation."""
 
     def __init__(self, bindings: Bindings, epoch: int) -> None:
         self._bindings = bindings
@@ -49,7 +50,7 @@ class LateRows:
         items = ", ".join(f"{column} AS {quote(name)}" for column, name in pairs)
         event = late.time if late.sessions is None else "CAST(NULL AS TIMESTAMP)"
         listed = (
-            f"SELECT CAST({self._epoch} AS BIGINT) AS epoch, {_text(view)} AS relation, "
+            f"SELECT CAST({self._epoch} AS BIGINT) AS epoch, {string_literal(view)} AS relation, "
             f"'late' AS reason, CAST({event} AS TIMESTAMP) AS event_time, "
             f"TO_JSON(STRUCT({items})) AS `row`, {WEIGHT} FROM ({sql})"
         )
@@ -80,11 +81,6 @@ class LateRows:
 
     def _sessions(self, late: Late) -> tuple[str, ...]:
         return () if late.sessions is None else (late.sessions[0],)
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def keep(

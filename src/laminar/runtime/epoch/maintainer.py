@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -33,12 +32,13 @@ from laminar.delta.render import change
 from laminar.delta.sessions import resession
 from laminar.delta.topk import retop
 from laminar.model.trace import WEIGHT, Segment
+from laminar.model.trace_name import partial_trace
 from laminar.plan.nodes import Join, KeyedJoin, Node, children
-from laminar.runtime.catalog.storage_plan import partial_trace
 from laminar.runtime.epoch.late_rows import LateRows
 from laminar.runtime.epoch.python_operators import apply
 from laminar.runtime.epoch.shared_scan import SharedScan
 from laminar.runtime.epoch.timed_relations import InTime
+from laminar.runtime.history.turn import inside
 from laminar.runtime.relations.bindings import Bindings, with_names
 from laminar.runtime.relations.time_pruning import near
 from laminar.store import SegmentStore
@@ -60,7 +60,6 @@ class Maintainer:
         self._store = store
         self._epoch = epoch
         self._full = full
-        self._lock = threading.Lock()
         self.shared: dict[str, SharedScan] = {}
         self.in_time = InTime(bindings, self.append)
         self.late = LateRows(bindings, epoch)
@@ -101,7 +100,8 @@ class Maintainer:
             case Recomputed():
                 return self._recomputed(relation)
             case Applied():
-                frame = apply(relation, self._bindings, self._bindings.session, self._epoch)
+                with inside(self._store.root, name):
+                    frame = apply(relation, self._bindings, self._bindings.session, self._epoch)
                 return self.append(name, frame, relation)
 
     def _regrouped(self, relation: Regrouped, given: list[Change]) -> int:
@@ -247,11 +247,11 @@ class Maintainer:
         return segment.rows
 
     def _add(self, trace: str, segment: Segment) -> None:
-        with self._lock:
-            trace_versions = self._bindings.versions[trace]
-            self._bindings.versions[trace] = replace(
-                trace_versions, delta=(*trace_versions.delta, segment)
-            )
+        # No lock: a trace is added to by the one node that keeps it, on one thread.
+        trace_versions = self._bindings.versions[trace]
+        self._bindings.versions[trace] = replace(
+            trace_versions, delta=(*trace_versions.delta, segment)
+        )
 
     def _expected(self, relation: Maintained) -> int:
         """Guess the rows of a result, to choose how it travels; joins may multiply."""

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from laminar.delta.change import Version, consolidate, quote
 from laminar.delta.program import Program
 from laminar.model.trace import WEIGHT, Segment, Trace
+from laminar.model.trace_name import partial_trace, view_of
 from laminar.runtime.catalog.defined import Defined
-from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace
+from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.epoch.executor import CurrentExecutor, named_error
 from laminar.runtime.epoch.full_query import FullQueries
 from laminar.runtime.epoch.maintainer import FullRunner, Maintainer
@@ -164,7 +165,7 @@ class Materialization:
         """Return which relations of a catalog would be stored, with what is stored now."""
         held = self._ledger.manifest.traces if traces is None else traces
         stored = frozenset(name for name, trace in held.items() if trace.segments)
-        fused = frozenset(self._ledger.manifest.state.get("fused", ()))
+        fused = self._ledger.manifest.state.fused
         return catalog.plan(
             stored=stored,
             keep_fused=fused if stored else frozenset(),
@@ -229,19 +230,21 @@ class Materialization:
 
     def store_followed(self) -> bool:
         """Store what subscriptions follow, unless somebody works right now; say whether."""
-        if not self._ledger.lock.acquire(blocking=False):
-            return False
-        try:
-            if self.is_busy():
+        with self._ledger.turn.if_free("storing what is followed") as is_mine:
+            if not is_mine or self.is_busy():
                 return False
-            finished = self._defined.catalog.relations.finished
-            self.plan()
-            if self._defined.catalog.relations.finished != finished:
-                traces = self._with_finished(finished, self._ledger.manifest.traces)
-                self._ledger.recommit(traces)
+            before = self._defined.catalog
+            self._defined.catalog = before.copy()  # others read by the plan of before
+            try:
+                self.plan()
+                if self._defined.catalog.relations.finished != before.relations.finished:
+                    self._ledger.recommit(
+                        self._with_finished(before.relations.finished, self._ledger.manifest.traces)
+                    )
+            except BaseException:
+                self._defined.catalog = before
+                raise
             return True
-        finally:
-            self._ledger.lock.release()
 
     def _with_finished(
         self, before: frozenset[str], traces: Mapping[str, Trace]
@@ -253,6 +256,6 @@ class Materialization:
         self, names: Iterable[str], traces: Mapping[str, Trace]
     ) -> Mapping[str, Trace]:
         for name in names:
-            stops = self._scheduler.stops(name.split("#")[0])
+            stops = self._scheduler.stops(view_of(name))
             traces = self._filler.store_rows(name, self._defined.catalog.relations, traces, stops)
         return traces

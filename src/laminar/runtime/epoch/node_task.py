@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import replace
 
@@ -12,13 +11,13 @@ from laminar.dag import DagNode
 from laminar.delta.change import Version
 from laminar.delta.cost import is_cheap
 from laminar.delta.program import Mapped, Merged
+from laminar.model.trace_name import partial_trace, pending_trace
 from laminar.runtime.catalog.catalog import Catalog
-from laminar.runtime.catalog.storage_plan import partial_trace, pending_trace
 from laminar.runtime.epoch.executor import named_error
 from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.maintainer import Maintainer
 from laminar.runtime.epoch.report import ViewReport
-from laminar.runtime.epoch.shared_scan import plan_passes
+from laminar.runtime.epoch.shared_scan import plan_shared_scans
 from laminar.runtime.relations.bindings import Bindings
 
 
@@ -30,7 +29,7 @@ class EpochTask:
         bindings: the relations of this epoch.
         maintainer: runs the rule of each relation.
         held: views that stay where they are.
-        sizes: aggregate -> partial rows it made last; tells whether sharing a pass pays off.
+        sizes: aggregate -> partial rows it made last; tells whether sharing a scan pays off.
         late_kept: how many late rows of a view are kept for looking at.
     """
 
@@ -50,19 +49,18 @@ class EpochTask:
         self.sizes = sizes
         self._late_kept = late_kept
         self.reports: dict[str, ViewReport] = {}
-        self._handover = threading.Lock()
         self._done: list[str] = []
         self._next: EpochTask | None = None
 
     def prepare(self, nodes: list[DagNode]) -> None:
-        """Let aggregates over the same rows share a pass."""
+        """Let aggregates over the same rows share a scan."""
         running = [
             self._catalog.programs[node.name] for node in nodes if node.name not in self._held
         ]
         first = [program.relations[0] for program in running]
         members = [each for each in first if isinstance(each, Merged)]
         if len(members) > 1:
-            self._maintainer.shared |= plan_passes(members, self._bindings, self.sizes)
+            self._maintainer.shared |= plan_shared_scans(members, self._bindings, self.sizes)
 
     def run(self, node: DagNode, _inputs: list[DeltaNotice]) -> DeltaNotice | None:
         """Bring the relations of a view up to date, in order."""
@@ -104,21 +102,20 @@ class EpochTask:
 
     def finished(self, node: DagNode) -> None:
         """Leave what a node holds now to the epoch that follows."""
-        with self._handover:
-            self._done.append(node.name)
-            if self._next is not None:
-                self._leave(node.name, self._next)
+        self._done.append(node.name)
+        if self._next is not None:
+            self._leave(node.name, self._next)
 
     def follow(self, earlier: EpochTask) -> None:
         """Stand on what an epoch leaves that may still be on its way.
 
-        A node of this epoch begins when the same node of the earlier one has finished, so it never
-        sees a trace before it is what the earlier epoch made of it.
+        The executor calls this and `finished`, one at a time. A node of this epoch begins when the
+        same node of the earlier one has finished, so it never sees a trace before it is what the
+        earlier epoch made of it.
         """
-        with earlier._handover:
-            earlier._next = self
-            for name in earlier._done:
-                earlier._leave(name, self)
+        earlier._next = self
+        for name in earlier._done:
+            earlier._leave(name, self)
 
     def _leave(self, name: str, later: EpochTask) -> None:
         mine, theirs = self._bindings.versions, later._bindings.versions

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from laminar.errors import LaminarError, OperatorError
 from laminar.model.trace import Trace
-from laminar.runtime.catalog.storage_plan import partial_trace
+from laminar.model.trace_name import is_partial, relation_of
 from laminar.runtime.epoch.report import EpochReport, HeldReport, ViewReport
 from laminar.runtime.event_time.late_batch import LateBatch, TimedResults
-from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import TraceVersions
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
 from laminar.runtime.spark.error_translation import first_sentence
@@ -29,8 +28,6 @@ class Outcome:
     """Views that stay where they were because they, or something they depend on, failed."""
     in_time: list[TimedResults] = field(default_factory=list)
     late: list[LateBatch] = field(default_factory=list)
-    bindings: Bindings | None = None
-    """The relations of the pass that carries views from the last epoch to this one."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Aggregate -> the partial rows it made."""
 
@@ -38,9 +35,9 @@ class Outcome:
 def sizes_of(versions: Mapping[str, TraceVersions]) -> dict[str, int]:
     """Return how many partial rows each aggregate made."""
     return {
-        name.removesuffix(partial_trace("")): trace_versions.changed_rows
+        relation_of(name): trace_versions.changed_rows
         for name, trace_versions in versions.items()
-        if trace_versions.delta and name.endswith(partial_trace(""))
+        if trace_versions.delta and is_partial(name)
     }
 
 

@@ -43,7 +43,7 @@ class InFlightEpoch:
 
     @property
     def epoch(self) -> int:
-        """Its number."""
+        """The number that it will be committed under."""
         return self.begun.epoch
 
 
@@ -125,42 +125,43 @@ class EpochPipeline:
             self.is_on = False
 
     def _flow(self, notify: Callable[[EpochReport], object], limit: int, *, whole: bool) -> int:
-        aloft: deque[InFlightEpoch] = deque()
+        in_flight: deque[InFlightEpoch] = deque()
         begun = done = 0
         try:
             while True:
                 while (
-                    len(aloft) < self._defined.settings.number("epochs_in_flight") and begun < limit
+                    len(in_flight) < self._defined.settings.number("epochs_in_flight")
+                    and begun < limit
                 ):
-                    if aloft and self._ledger.compactor.is_ready:
+                    if in_flight and self._ledger.compactor.is_ready:
                         break
                     taken = self._inlets.cut(whole=whole)
                     if not taken:
                         break
-                    aloft.append(self._launch(taken, aloft[-1] if aloft else None))
+                    in_flight.append(self._launch(taken, in_flight[-1] if in_flight else None))
                     begun += 1
-                if not aloft:
+                if not in_flight:
                     return done
-                first = aloft[0]
+                first = in_flight[0]
                 try:
                     first.attempt.flight.wait()
                 except Exception as error:
                     # It runs again below, and if it fails again, that is raised.
                     _LOG.info("epoch %d runs again, alone: %s", first.epoch, error)
-                    self._call_off(aloft)
+                    self._call_off(in_flight)
                     notify(self._runner.run(first.begun.taken))
                     return done + 1
                 plan = self._scheduler.plan(first.begun.epoch_time.now_ms)
                 outcome = _landed(first, self._ledger.manifest.traces)
                 report = self._runner.commit(first.begun, plan, outcome)
-                aloft.popleft()
+                in_flight.popleft()
                 notify(report)
                 done += 1
         except BaseException:
             # Whatever it was, nothing of what is not committed may go on behind our back.
-            if aloft and aloft[0].epoch <= self._ledger.epoch:
-                aloft.popleft()
-            self._call_off(aloft)
+            if in_flight and in_flight[0].epoch <= self._ledger.epoch:
+                in_flight.popleft()
+            self._call_off(in_flight)
             raise
 
     def _launch(self, taken: list[Range], earlier: InFlightEpoch | None) -> InFlightEpoch:
@@ -196,37 +197,36 @@ class EpochPipeline:
         )
         return InFlightEpoch(begun, traces, attempt)
 
-    def _call_off(self, aloft: deque[InFlightEpoch]) -> None:
+    def _call_off(self, in_flight: deque[InFlightEpoch]) -> None:
         """Forget epochs that were on their way, and all that they made."""
-        if not aloft:
+        if not in_flight:
             return
-        for each in aloft:
+        for each in in_flight:
             with suppress(Exception):  # it is called off, so what it failed with does not matter
                 each.attempt.flight.wait()
-        self._ledger.wal.withdraw(aloft[0].epoch)
-        self._launcher.barriers.withdrawn(aloft[0].epoch)
-        for each in aloft:
+        self._ledger.wal.withdraw(in_flight[0].epoch)
+        self._launcher.barriers.withdrawn(in_flight[0].epoch)
+        for each in in_flight:
             read = each.begun.read
             discard(self._env.root, files_of(each.attempt.bindings.versions) - read)
             self._runner.forget(read)
-        aloft.clear()
+        in_flight.clear()
 
 
-def _landed(aloft: InFlightEpoch, committed: Mapping[str, Trace]) -> Outcome:
+def _landed(landed: InFlightEpoch, committed: Mapping[str, Trace]) -> Outcome:
     """Return what became of an epoch in which every view went from the last epoch to this one."""
-    traces = dict(committed) if aloft.traces is None else aloft.traces
-    versions = aloft.attempt.bindings.versions
+    traces = dict(committed) if landed.traces is None else landed.traces
+    versions = landed.attempt.bindings.versions
     for name, trace_versions in versions.items():
         if trace_versions.delta:
             traces[name] = Trace(trace_versions.schema, trace_versions.segments(Version.AFTER))
     return Outcome(
         traces,
         {
-            view: replace(each, from_epoch=aloft.epoch - 1, to_epoch=aloft.epoch)
-            for view, each in aloft.attempt.task.reports.items()
+            view: replace(each, from_epoch=landed.epoch - 1, to_epoch=landed.epoch)
+            for view, each in landed.attempt.task.reports.items()
         },
-        in_time=[aloft.attempt.maintainer.in_time.results],
-        late=aloft.attempt.maintainer.late.batches,
-        bindings=aloft.attempt.bindings,
+        in_time=[landed.attempt.maintainer.in_time.results],
+        late=landed.attempt.maintainer.late.batches,
         sizes=sizes_of(versions),
     )

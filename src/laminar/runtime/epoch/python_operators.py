@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -108,8 +107,8 @@ def operator_state(operator: Any) -> bytes:
     return operator.snapshot() if isinstance(operator, StatefulOperator) else b""
 
 
-def operator_states(operators: Mapping[str, Any]) -> dict[str, str]:
-    """Return the state of every stateful operator, as a manifest can carry it.
+def operator_states(operators: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the state of every stateful operator.
 
     Raises:
         OperatorError: one of them cannot say.
@@ -118,14 +117,14 @@ def operator_states(operators: Mapping[str, Any]) -> dict[str, str]:
     for name, operator in operators.items():
         if isinstance(operator, StatefulOperator):
             try:
-                found[name] = base64.b64encode(operator.snapshot()).decode("ascii")
+                found[name] = operator.snapshot()
             except Exception as error:  # whatever a user's code raises
                 raise OperatorError(name, f"its snapshot failed: {error}") from error
     return found
 
 
-def restore(operators: Mapping[str, Any], saved: Mapping[str, str]) -> None:
+def restore(operators: Mapping[str, Any], saved: Mapping[str, bytes]) -> None:
     """Put every stateful operator back to what a manifest says."""
     for name, operator in operators.items():
         if isinstance(operator, StatefulOperator) and name in saved:
-            operator.restore(base64.b64decode(saved[name]))
+            operator.restore(saved[name])

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ViewReport:
-    """One view's part of an epoch."""
+    """What an epoch did to one view."""
 
     name: str
     rows_out: int
@@ -36,7 +36,7 @@ class HeldReport:
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:
-    """A committed epoch."""
+    """What a committed epoch took in, and what became of the views."""
 
     epoch: int
     rows_in: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
@@ -20,10 +20,9 @@ from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.late_batch import LateBatch
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.history.ledger import Ledger
+from laminar.runtime.ingest.arriving_rows import as_late
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
-from laminar.runtime.ingest.future_rows import as_late
 from laminar.runtime.ingest.primary_keys import Upserts
-from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
 from laminar.runtime.scheduling.scheduler import ViewScheduler
@@ -65,7 +64,6 @@ class EpochRunner:
         inlets: what an epoch takes.
         upserts: turns new rows of a key into changes.
         launcher: sends an epoch on its way.
-        publish: told of each epoch that is committed, with what it changed.
     """
 
     def __init__(
@@ -78,7 +76,6 @@ class EpochRunner:
         inlets: ConnectorDagBridge,
         upserts: Upserts,
         launcher: Launcher,
-        publish: Callable[[int, Bindings], object],
     ) -> None:
         self._env = env
         self._ledger = ledger
@@ -88,13 +85,12 @@ class EpochRunner:
         self._inlets = inlets
         self._upserts = upserts
         self._launcher = launcher
-        self._publish = publish
         self._views = MvPipelineExecutor(
             env,
             defined,
             time,
             launcher,
-            lambda: ledger.manifest.state.get("operators", {}),
+            lambda: ledger.manifest.state.operators,
         )
         self.sizes: dict[str, int] = {}
         """Aggregate -> partial rows it made last."""
@@ -203,6 +199,7 @@ class EpochRunner:
         """Read what an epoch takes, and move the watermarks by it."""
         started, started_at = perf_counter(), datetime.now(UTC)
         epoch, now_ms = logged.epoch, logged.now_ms
+        self._ledger.turn.doing(f"epoch {epoch}")
         rows, ahead, largest = self._ingest(taken, versions, epoch, now_ms)
         epoch_time = self._time.begin(largest, now_ms)
         return StartedEpoch(epoch, taken, rows, ahead, versions, epoch_time, started_at, started)
@@ -213,7 +210,7 @@ class EpochRunner:
             suit(session, changed=begun.rows_in, held=held)
 
     def commit(self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome) -> EpochReport:
-        """Make an epoch true whose views have all moved or stayed; let the sinks have it."""
+        """Make an epoch true whose views have all moved or stayed."""
         ledger, epoch, traces = self._ledger, begun.epoch, outcome.traces
         kept = self._defined.time_settings.late_rows_kept
         scheduler, now_ms = self._scheduler, begun.epoch_time.now_ms
@@ -242,8 +239,6 @@ class EpochRunner:
             self._launcher.barriers.withdrawn(epoch)  # its barrier did not pass all nodes
         self._launcher.barriers.committed()
         self.forget_log()
-        assert outcome.bindings is not None
-        self._publish(epoch, outcome.bindings)
         if self._defined.settings.is_on("compaction"):
             useless, live = self._time.useless(), progress.live()
             relations = self._defined.catalog.relations

@@ -11,27 +11,27 @@ from pyspark.errors import PySparkException
 from laminar.delta.partials import needs_reset
 from laminar.delta.program import Merged
 from laminar.delta.render import change
-from laminar.delta.shared_scans import Pass, common_input, passes
+from laminar.delta.shared_scans import SharedScanPlan, common_input, shared_scans
 from laminar.store.collect import collect
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     from laminar.runtime.relations.bindings import Bindings
 
 _LOG = logging.getLogger("laminar.epochs")
 
 WORTHWHILE = 8
-"""A pass is shared if the finest groups are at least so many times fewer than the rows."""
+"""A scan is shared if the finest groups are at least so many times fewer than the rows."""
 
 SMALL = 100_000
 """Results of more rows are not split in the driver."""
 
 
 class SharedScan:
-    """One pass of one epoch."""
+    """One scan of one epoch, run by whichever member asks first."""
 
-    def __init__(self, plan: Pass, bindings: Bindings) -> None:
+    def __init__(self, plan: SharedScanPlan, bindings: Bindings) -> None:
         self._plan = plan
         self._bindings = bindings
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class SharedScan:
     def partial_rows(self, relation: Merged) -> pa.Table | None:
         """Return the partial rows of one member; None if each must compute its own.
 
-        A pass fails as a whole, though an expression of one member alone is to blame.
+        It fails as a whole, though an expression of one member alone is to blame.
         """
         with self._lock:
             if self._result is None and not self._failed:
@@ -67,10 +67,10 @@ class SharedScan:
         return found
 
 
-def plan_passes(
+def plan_shared_scans(
     members: list[Merged], bindings: Bindings, sizes: dict[str, int]
 ) -> dict[str, SharedScan]:
-    """Decide which aggregates of a wave share a pass in this epoch.
+    """Decide which aggregates of a wave share a scan in this epoch.
 
     Args:
         members: aggregates that run side by side.
@@ -79,7 +79,7 @@ def plan_passes(
     """
     able = [each for each in members if each.shape.name in sizes and _adds_up(each, bindings)]
     shared: dict[str, SharedScan] = {}
-    for plan in passes(able):
+    for plan in shared_scans(able):
         finest = sizes[plan.names[0]]
         rows = sum(bindings.delta_rows(name) for name in plan.members[0].reads)
         if finest <= SMALL and finest * WORTHWHILE <= rows:

@@ -10,7 +10,7 @@ from laminar.delta.change import Version, columns, consolidate, table
 from laminar.delta.emission import Thresholds, emit_merged, emit_stored
 from laminar.delta.program import Aged, Emitted, Maintained, Merged, Periodic
 from laminar.model.trace import WEIGHT, Segment
-from laminar.runtime.catalog.storage_plan import pending_trace
+from laminar.model.trace_name import pending_trace
 from laminar.runtime.event_time.due import state_trace, that_age, that_close, thresholds
 from laminar.runtime.event_time.late_batch import TimedResults
 
@@ -24,7 +24,7 @@ Append = Callable[[str, "DataFrame", Maintained], int]
 
 
 class InTime:
-    """One epoch's emissions."""
+    """Shows what is due in one epoch: windows that close, turns of the clock, rows that age."""
 
     def __init__(self, bindings: Bindings, append: Append) -> None:
         self._bindings = bindings
@@ -35,7 +35,7 @@ class InTime:
 
     @property
     def results(self) -> TimedResults:
-        """What was done so far."""
+        """What was shown so far; it counts once the epoch is committed."""
         return TimedResults(frozenset(self._emptied), frozenset(self._shown), dict(self._aged_to))
 
     def maintain(self, relation: Emitted | Periodic | Aged) -> int:

@@ -1,6 +1,6 @@
-"""Moves views through the passes of an epoch's plan; what fails leaves no trace.
+"""Moves views by the moves of an epoch's plan; what fails leaves no trace.
 
-Each pass sees the traces as they were at its start, and all that came up to its stop as one delta.
+Each move sees the traces as they were at its start, and all that came up to its stop as one delta.
 The work of views that fall, with their groups and their readers, is thrown away; the rest goes on.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from laminar.model.trace import Segment, Trace
+from laminar.model.trace_name import partial_trace, pending_trace, view_of
 from laminar.runtime.catalog.defined import Defined
-from laminar.runtime.catalog.storage_plan import partial_trace, pending_trace
 from laminar.runtime.epoch.attempt import EpochAttempt, Launcher
 from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.outcome import Outcome, sizes_of
@@ -19,7 +19,7 @@ from laminar.runtime.epoch.python_operators import restore
 from laminar.runtime.epoch.report import ViewReport
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import EpochTime
-from laminar.runtime.relations.bindings import Bindings
+from laminar.runtime.history.turn import inside
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan, Move
 from laminar.runtime.spark.environment import Environment
@@ -52,7 +52,7 @@ class MvPipelineExecutor:
         defined: Defined,
         time: EventTime,
         launcher: Launcher,
-        operator_states: Callable[[], Mapping[str, str]],
+        operator_states: Callable[[], Mapping[str, bytes]],
     ) -> None:
         self._env = env
         self._defined = defined
@@ -69,20 +69,20 @@ class MvPipelineExecutor:
         workspace: Workspace,
         sizes: Mapping[str, int],
     ) -> Outcome:
-        """Run all passes; nothing is committed.
+        """Run all moves; nothing is committed.
 
         Args:
             plan: what is to happen.
             traces: what is stored, with the rows that the epoch brought to the tables.
             epoch_time: the epoch's time.
-            workspace: where the pass from the last epoch to this one runs.
+            workspace: where the move from the last epoch to this one runs.
             sizes: aggregate -> partial rows it made last.
 
         Raises:
             PassedOver: views fell, and the plan for the others is not right any more.
         """
         outcome = Outcome(dict(traces))
-        for each in plan.passes:
+        for each in plan.moves:
             views = each.views - outcome.fallen
             if views:
                 self._run(
@@ -92,12 +92,6 @@ class MvPipelineExecutor:
                 self._drop(plan.stepping(), outcome, traces)
                 raise PassedOver(outcome)
         self._drop(outcome.fallen, outcome, traces)
-        if outcome.bindings is None:  # only tables went from the last epoch to this one
-            relations = self._defined.catalog.relations
-            versions = versions_of(relations, traces, plan.epoch - 1, plan.epoch)
-            outcome.bindings = Bindings(
-                workspace.session, workspace.store, relations, versions, epoch_time=epoch_time
-            )
         return outcome
 
     def _run(
@@ -122,8 +116,6 @@ class MvPipelineExecutor:
             attempts.append(self._carefully(attempts[0], failures, each, epoch_time, workspace))
             failures = attempts[1].failures()
         self._adopt(attempts, each, outcome)
-        if is_newest:
-            outcome.bindings = attempts[-1].bindings
         if failures:
             outcome.failures |= failures
             catalog = self._defined.catalog
@@ -147,10 +139,10 @@ class MvPipelineExecutor:
             for name in self._defined.tables()
             if is_newest and versions[name].delta
         }
-        # Of views that come from further behind, inputs may have moved in passes before this one.
+        # Of views that come from further behind, inputs may have moved before this move.
         due = self._time.in_motion(epoch_time, outcome.traces) if is_newest else each.views
         # A barrier passes every node once, with its state of this epoch: not if some go on later.
-        is_only = len(plan.passes) == 1
+        is_only = len(plan.moves) == 1
         return self._launcher.launch(
             workspace,
             versions,
@@ -231,14 +223,15 @@ class MvPipelineExecutor:
         outcome.reports = {k: v for k, v in outcome.reports.items() if k not in fallen}
         outcome.late = [batch for batch in outcome.late if batch.relation not in fallen]
         outcome.in_time = [
-            part.only(lambda trace: _view(trace) not in fallen) for part in outcome.in_time
+            part.only(lambda trace: view_of(trace) not in fallen) for part in outcome.in_time
         ]
 
     def _restore(self, views: Iterable[str]) -> None:
         """Give Python operators the state that was committed last."""
         operators = self._defined.operators
-        given = {name: operators[name] for name in views if name in operators}
-        restore(given, self._operator_states())
+        for name in [each for each in views if each in operators]:
+            with inside(self._env.store.root, name):
+                restore({name: operators[name]}, self._operator_states())
 
     def _own(self, views: Iterable[str]) -> list[str]:
         """Return the traces that views are kept in."""
@@ -253,16 +246,12 @@ class MvPipelineExecutor:
         return self._aside
 
 
-def _view(trace: str) -> str:
-    return trace.split("!")[0].split("#")[0]
-
-
 def _files(segments: Iterable[Segment]) -> set[str]:
     return {file for segment in segments for file in segment.files}
 
 
 def _added(before: ViewReport | None, report: ViewReport, each: Move) -> ViewReport:
-    """Return the report of a view that may have moved in several passes."""
+    """Return the report of a view that may have made several moves."""
     if before is None:
         return replace(report, from_epoch=each.start, to_epoch=each.stop)
     return replace(

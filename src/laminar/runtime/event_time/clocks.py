@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
 from laminar.dag.watermark import WatermarkAlignmentGroup
 from laminar.delta.program import Aged, Emitted, Periodic, Program
+from laminar.model.state import Clocks, EngineState
 from laminar.model.trace import Manifest, Trace
+from laminar.model.trace_name import view_of
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions, parse
@@ -24,18 +25,6 @@ from laminar.runtime.event_time.due import (
 )
 from laminar.runtime.event_time.late_batch import Cutoff, LateBatch, TimedResults
 from laminar.runtime.event_time.watermarks import Dependencies, EpochTime, Watermarks
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """What must be remembered about the wall clock, and about rows that were late."""
-
-    emitted_at: Mapping[str, int] = field(default_factory=dict)
-    """View -> when it last showed its changes, in milliseconds."""
-    aged_to: Mapping[str, int] = field(default_factory=dict)
-    """Relation whose rows come and go -> the time they are at, in microseconds."""
-    late: Mapping[str, int] = field(default_factory=dict)
-    """View or table -> how many rows were late for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,32 +68,31 @@ class EventTime:
         self.watermarks.configure(self._settings.idle_timeout_ms, idle, alignment(options))
 
     def restore(self, manifest: Manifest) -> None:
-        """Go on from what a manifest says."""
+        """Go on with the watermarks and clocks that a manifest holds."""
         state = manifest.state
-        said, parts = state.get("said", {}), state.get("parts", {})
         self.watermarks.restore(
-            manifest.watermarks, said, parts, self._settings.clock(), state.get("cuts")
+            manifest.watermarks, state.said, state.parts, self._settings.clock(), state.cuts
         )
-        self.clocks = Clocks(**manifest.state.get("clocks", {}))
+        self.clocks = state.clocks
 
-    def saved(self) -> dict[str, Any]:
+    def saved(self, state: EngineState) -> EngineState:
         """Return what a manifest has to carry, besides watermarks."""
         marks = self.watermarks
-        return {
-            "said": marks.said,
-            "parts": marks.parts,
-            "clocks": asdict(self.clocks),
-            "cuts": {str(epoch): each for epoch, each in marks.cuts.items()},
-        }
+        return replace(
+            state,
+            said=dict(marks.said),
+            parts=dict(marks.parts),
+            clocks=self.clocks,
+            cuts=marks.cuts,
+        )
 
     def forget(self, name: str) -> None:
         """Forget a relation that was dropped."""
         self.watermarks.forget(name)
         given = asdict(self.clocks)
-        own = (name, f"{name}#")
         self.clocks = Clocks(
             **{
-                part: {key: each for key, each in values.items() if not _belongs(key, own)}
+                part: {key: each for key, each in values.items() if view_of(key) != name}
                 for part, values in given.items()
             }
         )
@@ -228,7 +216,3 @@ def alignment(options: Mapping[str, InletOptions]) -> list[WatermarkAlignmentGro
         WatermarkAlignmentGroup(group, tuple(names), min(options[n].max_drift_us for n in names))
         for group, names in members.items()
     ]
-
-
-def _belongs(key: str, own: tuple[str, str]) -> bool:
-    return key == own[0] or key.startswith(own[1])

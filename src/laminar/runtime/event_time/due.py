@@ -8,7 +8,8 @@ from laminar.delta.emission import Thresholds
 from laminar.delta.program import Aged, Emitted, Merged, Periodic
 from laminar.model.event_time import final, shown
 from laminar.model.trace import Segment, Trace
-from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace, pending_trace
+from laminar.model.trace_name import partial_trace, pending_trace, view_of
+from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.event_time.watermarks import EpochTime
 
 
@@ -96,7 +97,7 @@ def aging_due(
 ) -> frozenset[str]:
     """Return the views of which rows come or go because time has passed."""
     return frozenset(
-        name.split("#")[0]
+        view_of(name)
         for name, each in relations.by_name.items()
         if isinstance(each, Aged)
         and each.reads[0] in traces

@@ -123,13 +123,13 @@ class Watermarks:
         said: Mapping[str, int],
         parts: Mapping[str, Mapping[str, int]],
         now_ms: int,
-        cuts: Mapping[str, Mapping[str, int]] | None = None,
+        cuts: Mapping[int, Mapping[str, int]] | None = None,
     ) -> None:
         """Go on from what a manifest says; no part has been silent yet."""
         self._kept = dict(watermarks)
         self.said = dict(said)
         self.parts = {name: dict(each) for name, each in parts.items()}
-        self.cuts = {int(epoch): dict(marks) for epoch, marks in (cuts or {}).items()}
+        self.cuts = {epoch: dict(marks) for epoch, marks in (cuts or {}).items()}
         self._now_ms = now_ms
         self.back()
 
@@ -266,7 +266,7 @@ class Watermarks:
 
     @property
     def current(self) -> Mapping[str, int]:
-        """What is committed."""
+        """Relation -> its watermark in the last committed epoch."""
         return self._kept
 
     def event_time(self, name: str) -> str | None:

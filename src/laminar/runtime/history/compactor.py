@@ -12,7 +12,8 @@ from laminar.delta.lateness import below
 from laminar.delta.partials import merge_partials, partial_columns
 from laminar.delta.program import Merged
 from laminar.model.trace import Segment, Trace
-from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace
+from laminar.model.trace_name import is_partial, relation_of
+from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.event_time.late_batch import LATE_ROWS, Cutoff
 from laminar.store import SegmentStore, compact, plan, stretches
 
@@ -109,8 +110,7 @@ class Compactor:
         for name, trace, group in work:
             rule = self._rule(name, trace, group, relations, cutoffs.get(name))
             new = compact(self._store, name, epoch, trace.schema, group, rule)
-            is_partial = name.endswith(partial_trace(""))
-            merged = is_partial and trace.insert_only and rule is not None
+            merged = is_partial(name) and trace.insert_only and rule is not None
             done.append(Compacted(name, group, new, merged))
         return done
 
@@ -123,8 +123,8 @@ class Compactor:
         cutoff: Cutoff | None,
     ) -> Callable[[DataFrame], DataFrame] | None:
         positive = all(segment.insert_only for segment in group)
-        owner = relations.by_name.get(name.removesuffix(partial_trace("")))
-        if name.endswith(partial_trace("")) and isinstance(owner, Merged):
+        owner = relations.by_name.get(relation_of(name))
+        if is_partial(name) and isinstance(owner, Merged):
             # Partial rows of a group may only be merged if none of them is retracted elsewhere:
             # a retraction names the row it takes back.
             if not positive or not trace.insert_only:

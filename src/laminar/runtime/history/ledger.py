@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +11,11 @@ from typing import Any
 from laminar.checkpoint.in_flight import InFlight
 from laminar.checkpoint.restore import finish, numbers
 from laminar.errors import ReadOnlyDatabase
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.timeline import Timeline
+from laminar.runtime.history.turn import WriterTurn
 from laminar.store import EpochLog, PendingLog
 
 
@@ -23,7 +24,7 @@ class Contents:
     """What a manifest says besides rows and positions."""
 
     catalog: Sequence[Mapping[str, Any]]
-    state: Mapping[str, Any]
+    state: EngineState
     watermarks: Mapping[str, int]
 
 
@@ -43,8 +44,8 @@ class Ledger:
     def __init__(self, root: Path, compactor: Compactor, *, read_only: bool = False) -> None:
         self._root = root
         self._read_only = read_only
-        self.lock = threading.RLock()
-        """Held by whoever changes definitions or runs an epoch."""
+        self.turn = WriterTurn(root)
+        """Whoever changes definitions or runs an epoch has it; see docs/locks.md."""
         self.timeline = Timeline(root, read_only=read_only)
         self.wal = EpochLog(root, read_only=read_only)
         self.pending = PendingLog(root, numbers(self.manifest))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from laminar.errors import NoCommonEpoch
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.scheduling.view_progress import ViewProgress
@@ -39,23 +38,13 @@ class Snapshot:
         Raises:
             NoCommonEpoch: a view began after the epoch that another one is at.
         """
-        progress = ViewProgress.from_json(manifest.state)
-        at = {name: progress.cursor(name, manifest.epoch) for name in names}
-        oldest = min(at.values(), default=manifest.epoch)
-        if oldest < manifest.epoch:
-            for name in self.upstream(list(names)):
-                begins = progress.filled.get(name, 0)
-                if begins > oldest:
-                    raise NoCommonEpoch(name, begins, min(at, key=lambda each: at[each]), oldest)
-        return oldest
+        progress, wanted = ViewProgress.from_state(manifest.state), list(names)
+        at = progress.reach(wanted, manifest.epoch)
+        if at < manifest.epoch:
+            progress.require(self.upstream(wanted), at, wanted)
+        return at
 
     def relations_at(self, manifest: Manifest) -> StoragePlan:
         """Return the physical graph as it was stored in a manifest of these definitions."""
-        if manifest is self.manifest:
-            return self.catalog.relations
-        # What is stored now may have been fused or unfinished then.
-        return replace(
-            self.catalog.relations,
-            fused=frozenset(manifest.state.get("fused", ())),
-            finished=frozenset(manifest.traces),
-        )
+        relations = self.catalog.relations
+        return relations if manifest is self.manifest else relations.stored_in(manifest)

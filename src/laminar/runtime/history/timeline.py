@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -11,13 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from laminar.checkpoint.fingerprint import stored_otherwise
 from laminar.errors import EpochNotFound, ManifestCorrupt, NotSupported, StoreUnwritable
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.store import ManifestStore, discard, sweep
 
 _LOG = logging.getLogger("laminar.store")
 _TRIES = 10
 """How often a manifest is looked for that another process replaces at the same time."""
+_NOTHING = Manifest(0, {}, {}, [], {}, EngineState(), "", revision=-1)
+"""What stands before the first commit."""
+
+_REMEMBERED = 8
+"""So many past epochs are kept in memory, for those who follow closely."""
 
 
 class Timeline:
@@ -26,11 +31,13 @@ class Timeline:
     def __init__(self, root: Path, *, read_only: bool = False) -> None:
         self._root = root
         self.store = ManifestStore(root)
-        self.manifest = self.store.latest() or Manifest(0, {}, {}, [], {}, {}, "", revision=-1)
+        self.manifest = self.store.latest() or _NOTHING
         self.retained = 64
         """How many past epochs can be read again."""
         self.pinned: frozenset[int] = frozenset()
         """Epochs that somebody still has to read, however old."""
+        self._recent: dict[int, Manifest] = {}
+        """Past epochs that are pinned, as far as they are in memory."""
         if not read_only:
             sweep(root, self.store.live_files())
 
@@ -58,7 +65,7 @@ class Timeline:
         traces: Mapping[str, Trace],
         offsets: Mapping[str, Any],
         catalog: Sequence[Mapping[str, Any]],
-        state: Mapping[str, Any],
+        state: EngineState,
         watermarks: Mapping[str, int],
     ) -> None:
         """Make an epoch, or a new revision of the current one, visible with one write."""
@@ -74,8 +81,17 @@ class Timeline:
             committed_at=datetime.now(UTC).isoformat(),
         )
         self.store.commit(manifest)
-        self.manifest = manifest
+        before, self.manifest = self.manifest, manifest
+        self._remember(before)
         self._tidy_up()
+
+    def _remember(self, before: Manifest) -> None:
+        """Keep an epoch in memory that is over; only one that stays on disk, too."""
+        known = self._recent
+        if before.epoch < self.epoch and before.revision >= 0:
+            known = {**known, before.epoch: before}
+        newest = list(known.items())[-_REMEMBERED:]
+        self._recent = {epoch: each for epoch, each in newest if epoch in self.pinned}
 
     def _tidy_up(self) -> None:
         """Let go of epochs that nobody needs; what cannot be removed stays, and does no harm.
@@ -90,6 +106,7 @@ class Timeline:
     def adopt(self, manifest: Manifest) -> None:
         """Go on from an epoch that was committed beside this timeline, by a restore."""
         self.manifest = manifest
+        self._recent = {}
 
     def kept(self) -> list[Manifest]:
         """Return all epochs that can be read, oldest first."""
@@ -102,6 +119,8 @@ class Timeline:
 
     def get(self, epoch: int) -> Manifest:
         """Return an epoch as it was committed last; raise if it is not kept."""
+        if (known := self._recent.get(epoch)) is not None:
+            return known
         for _ in range(_TRIES):
             # A writer beside us may put a newer revision in its place, or remove it for good.
             with suppress(FileNotFoundError):
@@ -111,46 +130,13 @@ class Timeline:
     def at(self, epoch: int, names: Iterable[str]) -> Manifest:
         """Return an older epoch, if the named relations were defined then as they are now."""
         manifest = self.get(epoch)
-        then, now = _by_name(manifest), _by_name(self.manifest)
+        if manifest.catalog == self.manifest.catalog:
+            return manifest
+        differs = stored_otherwise(manifest.catalog, self.manifest.catalog)
         for name in names:
-            if then.get(name) != now.get(name):
+            if name in differs:
                 raise NotSupported(
                     f'reading "{name}" as of epoch {epoch}, when it was not what it is now',
                     "read an epoch after its definition",
                 )
         return manifest
-
-
-_WHAT = ("kind", "columns", "query", "reads", "emission", "view")
-"""The parts of a definition that decide which rows it has."""
-
-_HOW_STORED = (*_WHAT, "refresh_policy")
-"""The parts of a definition that decide what its traces hold."""
-
-
-def fingerprint(manifest: Manifest, names: Iterable[str]) -> str:
-    """Return a text that changes when one of some definitions means other rows."""
-    wanted = set(names)
-    found = {
-        each["name"]: {key: _plain(each.get(key)) for key in _WHAT}
-        for each in manifest.catalog
-        if each["name"] in wanted
-    }
-    text = json.dumps(found, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def _by_name(manifest: Manifest) -> dict[str, Any]:
-    # Compared as JSON values: a definition that was read back has lists for tuples.
-    return {
-        each["name"]: {key: _plain(each.get(key)) for key in _HOW_STORED}
-        for each in manifest.catalog
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value

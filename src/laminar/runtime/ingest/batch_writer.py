@@ -6,11 +6,12 @@ Files that were written ahead mean nothing until a manifest names them.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.bridge import (
     AdvanceWatermark,
@@ -20,9 +21,71 @@ from laminar.bridge import (
     PipelineBridge,
     ProcessBatch,
 )
+from laminar.model.trace import Segment
 from laminar.runtime.catalog.definitions import TableDefinition
-from laminar.runtime.ingest.range_reader import RangeReader, ReadRange
-from laminar.store import Range, discard
+from laminar.runtime.ingest.arriving_rows import RowTimes, numbered, without_part
+from laminar.store import Range, SegmentStore, discard
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRange:
+    """A range that was read: its segment, and rows that stay out of it."""
+
+    segment: Segment | None
+    ahead: pa.Table | None = None
+    largest: Mapping[str, int] = field(default_factory=dict)
+    """Part of the source -> its largest event time."""
+    delivered: int | None = None
+    """Set if the segment is a delta of its table already: how many rows the source gave for it."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows the source gave, without those in the future."""
+        if self.delivered is not None:
+            return self.delivered
+        return 0 if self.segment is None else self.segment.rows
+
+    def joined(self, other: ReadRange) -> ReadRange:
+        """Return both as one."""
+        tables = [each for each in (self.ahead, other.ahead) if each is not None]
+        segments = [each for each in (self.segment, other.segment) if each is not None]
+        segment = segments[0] if segments else None
+        if len(segments) == 2:
+            segment = segments[0].joined(segments[1])
+        marks = _largest_of((self.largest, other.largest))
+        return ReadRange(segment, concatenated(tables) if tables else None, marks)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentWriter:
+    """Makes rows of one table the segment of an epoch."""
+
+    definition: TableDefinition
+    store: SegmentStore
+    times: RowTimes
+
+    def write(
+        self,
+        number: int,
+        rows: pa.Table,
+        marks: Mapping[str, int],
+        *,
+        place: int = 0,
+        now_ms: int | None = None,
+    ) -> ReadRange:
+        """Write rows as a segment, without those far in the future.
+
+        Args:
+            number: of the epoch.
+            rows: those that have no number yet get one.
+            marks: how far in time each part has come.
+            place: how many rows of the epoch were written before.
+            now_ms: the wall clock that the epoch goes by; None if it is not begun.
+        """
+        rows, ahead = self.times.split(numbered(rows, number, place), now_ms)
+        name, times = self.definition.name, self.times.columns
+        segment = self.store.write_arrow(name, number, without_part(rows), times)
+        return ReadRange(segment, ahead, marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +104,11 @@ class Stored:
         """None of them is in memory."""
         return 0
 
+    def discard(self, root: Path) -> None:
+        """Remove files that no epoch will name."""
+        if self.taken.segment is not None:
+            discard(root, self.taken.segment.files)
+
 
 @dataclass(frozen=True, slots=True)
 class ReadyRange:
@@ -55,11 +123,11 @@ class BatchWriter:
     """Takes batches from the bridge and writes them.
 
     Law: what `ready` shows is one range after what was taken before, with exactly its rows; only
-    what `DropNewest` let go lies between two of them.
+    what `DropNewest` let go lies between two of them. A batch that could not be written is kept,
+    and written when it is asked for again.
 
     Args:
-        definition: the table.
-        ingest: writes segments.
+        segments: makes segments of rows.
         bridge: where batches come from.
         policy: when one is closed.
         number: of the epoch that comes next.
@@ -68,19 +136,17 @@ class BatchWriter:
 
     def __init__(
         self,
-        definition: TableDefinition,
-        ingest: RangeReader,
+        segments: SegmentWriter,
         bridge: PipelineBridge,
         policy: BatchPolicy,
         number: int,
         position: Any,
     ) -> None:
-        self._definition = definition
-        self._ingest = ingest
+        self.segments = segments
         self._bridge = bridge
         self._consumer = BridgeConsumer(bridge, policy)
         self._prepared: ReadyRange | None = None
-        self._later: ProcessBatch | None = None
+        self._next: tuple[ProcessBatch, list[int]] | None = None  # not written; marks behind it
         self._uncommitted: deque[ReadyRange] = deque()
         self._barriers = 0
         self.number = number
@@ -102,7 +168,7 @@ class BatchWriter:
         """Whether something waits, on this side or in the bridge."""
         return (
             self._prepared is not None
-            or self._later is not None
+            or self._next is not None
             or self._consumer.deadline is not None
             or self._bridge.channel.waiting > 0
         )
@@ -133,51 +199,43 @@ class BatchWriter:
 
         None if nothing comes, or something between it and what is ready was dropped.
         """
-        if self._later is not None:
-            if not self._prepare(self._later):
-                return None
-            self._later = None
-            return []
-        actions = self._consumer.drain(limit=1, flush=flush)
-        self._barriers += sum(isinstance(each, Checkpoint) for each in actions)
-        marks = [each.timestamp for each in actions if isinstance(each, AdvanceWatermark)]
-        batch = next((each for each in actions if isinstance(each, ProcessBatch)), None)
-        if batch is not None and not self._prepare(batch):
-            self._later = batch
+        if self._next is None:
+            actions = self._consumer.drain(limit=1, flush=flush)
+            self._barriers += sum(isinstance(each, Checkpoint) for each in actions)
+            marks = [each.timestamp for each in actions if isinstance(each, AdvanceWatermark)]
+            batch = next((each for each in actions if isinstance(each, ProcessBatch)), None)
+            if batch is None:
+                return marks if actions else None
+            self._next = batch, marks  # until it is written: polling is past it already
+        batch, marks = self._next
+        if not self._prepare(batch):
             return None
-        return marks if actions else None
+        self._next = None
+        return marks
 
     def _prepare(self, batch: ProcessBatch) -> bool:
         """Add a batch to what is ready; False if something between them was dropped."""
         before = self._prepared
         if before is not None and before.range.end != batch.start:
             return False
-        taken = self._written(batch, before)
+        place = 0 if before is None else sum(each.num_rows for each in before.batches)
+        taken = self._written(batch, place)
         if before is None:
-            span = Range(self._definition.name, batch.start, batch.end)
+            span = Range(self.segments.definition.name, batch.start, batch.end)
             self._prepared = ReadyRange(span, taken, (batch,))
         else:
             span = replace(before.range, end=batch.end)
             self._prepared = ReadyRange(span, before.taken.joined(taken), (*before.batches, batch))
         return True
 
-    def _written(self, batch: ProcessBatch, before: ReadyRange | None) -> ReadRange:
-        rows = sum(each.num_rows for each in before.batches) if before is not None else 0
+    def _written(self, batch: ProcessBatch, place: int) -> ReadRange:
         stored = [part.rows.taken for part in batch.parts if isinstance(part.rows, Stored)]
-        found = stored[0] if stored else ReadRange(None)
         tables = [part.rows for part in batch.parts if isinstance(part.rows, pa.Table)]
-        if tables:
-            marks: dict[str, int] = {}
-            for part in batch.parts:
-                for name, mark in (part.note or {}).items():
-                    marks[name] = max(mark, marks.get(name, mark))
-            table = tables[0]
-            if len(tables) > 1:
-                table = pa.concat_tables(tables, promote_options="default")
-            now = self._ingest.now()
-            written = self._ingest.write(self._definition, self.number, table, marks, now, rows)
-            found = written if not stored else found.joined(written)
-        return found
+        if not tables:
+            return stored[0] if stored else ReadRange(None)
+        marks = _largest_of(part.note or {} for part in batch.parts)
+        written = self.segments.write(self.number, concatenated(tables), marks, place=place)
+        return stored[0].joined(written) if stored else written
 
     def take(self, taken: Range, epoch: int) -> ReadRange | None:
         """Hand over what is ready; None if that is another range."""
@@ -200,7 +258,20 @@ class BatchWriter:
             if done.range.end == end:
                 return
 
-    def discard(self, root: Path) -> None:
+    def discard(self) -> None:
         """Remove files that no epoch will name."""
         if self._prepared is not None and self._prepared.taken.segment is not None:
-            discard(root, self._prepared.taken.segment.files)
+            discard(self.segments.store.root, self._prepared.taken.segment.files)
+
+
+def concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return rows as one table; a column that some of them do not have is NULL there."""
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
+
+
+def _largest_of(marks: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in marks:
+        for part, mark in each.items():
+            found[part] = max(mark, found.get(part, mark))
+    return found

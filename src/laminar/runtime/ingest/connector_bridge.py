@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from pathlib import Path
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from laminar.bridge import BridgeCounters
 from laminar.checkpoint.in_flight import InFlight
@@ -19,23 +19,37 @@ from laminar.runtime.catalog.source_options import parse
 from laminar.runtime.catalog.time_settings import wall_clock
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import SourceDrift
+from laminar.runtime.ingest.batch_writer import ReadRange
 from laminar.runtime.ingest.connector_inlet import SourceInlet
-from laminar.runtime.ingest.poller import InletContext
+from laminar.runtime.ingest.inlet import Inlet, InletContext
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.ingest.pushed_inlet import PushedInlet
-from laminar.runtime.ingest.range_reader import RangeReader, ReadRange
-from laminar.store import PendingLog, Range
+from laminar.runtime.spark.workspace import Workspace
+from laminar.store import PendingLog, Range, SegmentStore
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
+
+
+class Turn(Protocol):
+    """The writer's turn, as the bridges see it."""
+
+    def __call__(self, what: str, /) -> AbstractContextManager[None]:
+        """Keep others from moving to another epoch meanwhile."""
+        ...
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether an epoch waits for the caller, who therefore must not wait for one."""
+        ...
 
 
 class Positions(Protocol):
     """The ledger, as the bridges see it."""
 
     @property
-    def lock(self) -> AbstractContextManager[object]:
-        """Held by whoever moves to another epoch."""
+    def turn(self) -> Turn:
+        """Whoever moves to another epoch has it."""
         ...
 
     @property
@@ -54,8 +68,6 @@ class Positions(Protocol):
         ...
 
 
-AnyInlet: TypeAlias = SourceInlet | PushedInlet
-
 _LOOK_AGAIN = 0.1  # seconds after which a wait ends by itself: clocks may have moved
 
 
@@ -71,8 +83,8 @@ class ConnectorDagBridge:
         ledger: what was committed last, and rows that wait for an epoch.
         time: what was said about event time.
         pruning: what is kept of each source.
-        reader: turns ranges into segments.
-        root: where they are.
+        store: writes segments.
+        workspace: epoch -> where Spark reads for it.
         clock: the wall clock, in milliseconds.
     """
 
@@ -82,19 +94,18 @@ class ConnectorDagBridge:
         ledger: Positions,
         time: EventTime,
         pruning: SourcePruning,
-        reader: RangeReader,
-        root: Path,
+        store: SegmentStore,
+        workspace: Callable[[int], Workspace],
         clock: Callable[[], int],
     ) -> None:
         self._defined = defined
         self._ledger = ledger
         self._time = time
         self._pruning = pruning
-        self._reader = reader
-        self._inlets: dict[str, AnyInlet] = {}
-        # Users push without the engine's lock; a table must never have two ways in. Whoever holds
-        # this waits at most for a poll, and polls never ask for it.
-        self._opening = threading.RLock()
+        self._inlets: dict[str, Inlet] = {}
+        # Users push beside the writer; a table must never have two ways in.
+        self._opening = threading.Lock()
+        self._leaving: dict[str, SourceInlet] = {}  # not closed yet: a poll may be on its way
         self._changed = threading.Condition()
         self._signals = 0
         self._running = False
@@ -102,8 +113,15 @@ class ConnectorDagBridge:
         self.on_running: Callable[[bool], object] = lambda _runs: None
         """Told when a loop in the background starts or stops."""
         self.clock = monotonic if clock is wall_clock else lambda: clock() / 1000
-        self._site = InletContext(
-            reader, root, self.clock, self.wake, self._is_gated, lambda: self.running
+        self._context = InletContext(
+            store,
+            workspace,
+            pruning,
+            defined.time_settings,
+            self.clock,
+            self.wake,
+            self._is_gated,
+            lambda: self.running,
         )
 
     @property
@@ -120,38 +138,39 @@ class ConnectorDagBridge:
         """Whether a source is too far ahead of its alignment group, by what was read of each."""
         if not self._drift.groups:
             return False
-        inlets = tuple(self._inlets.items())
-        read = {key: each.latest for key, each in inlets if isinstance(each, SourceInlet)}
+        read = {key: each.bridge.latest for key, each in tuple(self._inlets.items())}
         known = {key: time for key, time in read.items() if time is not None}
         return self._drift.is_ahead(name, known)
 
-    def of(self, name: str) -> AnyInlet:
+    def of(self, name: str) -> Inlet:
         """Return the inlet of a table; it is opened where the last epoch left it."""
+        self._end_other(name)
         with self._opening:
             definition = self._defined.catalog.definitions.get(name)
             if not isinstance(definition, TableDefinition):  # dropped while somebody waited
                 raise UnknownRelation(name, sorted(self._defined.catalog.definitions))
-            source = self._defined.sources.get(name)
             found = self._inlets.get(name)
-            if isinstance(found, SourceInlet) and found.source is not source:
-                found.close()
-                found = None
-            return found if found is not None else self._opened(definition)
+            if found is None:
+                found = self._inlets[name] = self._opened(definition)
+            return found
 
-    def _opened(self, definition: TableDefinition) -> AnyInlet:
-        name = definition.name
-        manifest = self._ledger.manifest
-        position = manifest.offsets.get(name)
-        source = self._defined.sources.get(name)
+    def _end_other(self, name: str) -> None:
+        """Close a way that another one takes the place of; this may wait for its poll."""
+        found = self._inlets.get(name)
+        if found is not None and found.source is not self._defined.sources.get(name):
+            self.forget(name)
+        leaving = self._leaving.get(name)
+        if leaving is not None:
+            self._end(name, leaving)
+
+    def _opened(self, definition: TableDefinition) -> Inlet:
+        manifest, context = self._ledger.manifest, self._context
+        position = manifest.offsets.get(definition.name)
+        source = self._defined.sources.get(definition.name)
         options = parse(definition.options, pushed=source is None)
-        made: AnyInlet
         if source is None:
-            pending = self._ledger.pending
-            made = PushedInlet(definition, options, pending, position or 0, self.clock, self.wake)
-        else:
-            made = SourceInlet(definition, source, options, self._site, position, manifest.epoch)
-        self._inlets[name] = made
-        return made
+            return PushedInlet(definition, options, context, self._ledger.pending, position or 0)
+        return SourceInlet(definition, source, options, context, position, manifest.epoch)
 
     # What epochs take
 
@@ -167,8 +186,7 @@ class ConnectorDagBridge:
         inlets = [self.of(name) for name in self._read()]
         if whole and not self.running:
             for each in inlets:
-                if isinstance(each, SourceInlet):
-                    each.begin(ahead=False)  # side by side, each on its own thread
+                each.begin(ahead=False)  # side by side, each on its own thread
         found = []
         for each in inlets:
             mark = said.get(each.definition.name)
@@ -186,39 +204,26 @@ class ConnectorDagBridge:
     def take(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
         """Hand over a range; one that no bridge has ready, as in a replay, is read now."""
         inlet = self.of(taken.table)
-        done = self._waiting(taken, epoch)  # first: its source may not have it any more
-        if done is None and isinstance(inlet, SourceInlet):
-            done = inlet.take(taken, epoch)
-            if done is not None:
-                return done
-        if done is None:
-            done = self._reader.read(taken, inlet.definition, epoch, now_ms)
-        if isinstance(inlet, SourceInlet):
-            inlet.restart(taken.end, epoch)
-        else:
-            inlet.took(taken)
-        return done
-
-    def _waiting(self, taken: Range, epoch: int) -> ReadRange | None:
-        """Return rows that a checkpoint kept of an epoch in flight; None if the source has them."""
-        found = self._ledger.in_flight.take(taken, epoch)
-        if found is None:
-            return None
-        return ReadRange(found.segment, found.ahead, found.largest, found.rows)
+        waits = self._ledger.in_flight.take(taken, epoch)
+        if waits is None:
+            return inlet.take(taken, epoch, now_ms)
+        # A checkpoint kept its rows: their source may not have them any more.
+        inlet.restart(taken.end, epoch)
+        return ReadRange(waits.segment, waits.ahead, waits.largest, waits.rows)
 
     def ahead(self) -> None:
         """Read what comes next while an epoch runs."""
         if not self.running:
             for name in self._read():
                 inlet = self._inlets.get(name)
-                if isinstance(inlet, SourceInlet):
+                if inlet is not None:
                     inlet.begin(ahead=True)
 
     def committed(self, ranges: Iterable[Range]) -> None:
         """Let go of what an epoch has taken, now that it is committed."""
         for each in ranges:
             inlet = self._inlets.get(each.table)
-            if isinstance(inlet, SourceInlet):
+            if inlet is not None:
                 inlet.committed(each.end)
         self.wake()
 
@@ -258,7 +263,8 @@ class ConnectorDagBridge:
             try:
                 return inlet.admit(rows)
             except Backpressure:
-                if not self.running or threading.current_thread().name == LOOP:
+                in_loop = threading.current_thread().name == LOOP or self._ledger.turn.is_inside
+                if in_loop or not self.running:
                     raise
             self.wait(seen, _LOOK_AGAIN)
         return True
@@ -271,11 +277,9 @@ class ConnectorDagBridge:
 
     def pump(self) -> None:
         """Let all sources be polled that have room."""
-        with self._ledger.lock:  # nobody goes back to another epoch meanwhile
+        with self._ledger.turn("polling"):  # nobody goes back to another epoch meanwhile
             for name in self._read():
-                inlet = self.of(name)
-                if isinstance(inlet, SourceInlet):
-                    inlet.pump()
+                self.of(name).pump()
 
     @property
     def signals(self) -> int:
@@ -308,17 +312,26 @@ class ConnectorDagBridge:
         """Return what went through each bridge."""
         return {name: each.counters for name, each in tuple(self._inlets.items())}
 
-    def forget(self, name: str) -> None:
-        """Close the way of a table that is dropped."""
+    def forget(self, name: str) -> Callable[[], None] | None:
+        """Part from the way of a table; one that is asked for again opens where it is committed.
+
+        Returns:
+            What ends its thread, for whoever has no turn: a poll may be on its way.
+        """
         with self._opening:
             found = self._inlets.pop(name, None)
+            if isinstance(found, SourceInlet):
+                self._leaving[name] = found
+                return partial(self._end, name, found)
             if found is not None:
                 found.close()
+            return None
 
-    def close(self) -> None:
-        """End all threads; a way that is asked for again opens at the committed position."""
-        for name in tuple(self._inlets):
-            self.forget(name)
+    def _end(self, name: str, inlet: SourceInlet) -> None:
+        inlet.close()
+        with self._opening:
+            if self._leaving.get(name) is inlet:
+                del self._leaving[name]
 
 
 LOOP = "laminar-loop"

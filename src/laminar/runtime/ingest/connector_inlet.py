@@ -7,32 +7,160 @@ a segment: all of that while epochs run. An epoch only takes what is ready.
 from __future__ import annotations
 
 import threading
+from collections import deque
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from laminar.bridge import BridgeCounters, PipelineBridge, SpillLog, SpillToDisk
-from laminar.bridge.spill import SPILL
-from laminar.connectors.source import Source
+from laminar.bridge.messages import Step
+from laminar.bridge.spill import SPILL, SpillFile
+from laminar.connectors.source import ArrowSource, Source
+from laminar.errors import Backpressure
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions
-from laminar.runtime.ingest.batch_writer import BatchWriter
-from laminar.runtime.ingest.poller import InletContext, Polling
-from laminar.runtime.ingest.range_reader import ReadRange
+from laminar.runtime.ingest.arriving_rows import RowTimes
+from laminar.runtime.ingest.batch_writer import BatchWriter, ReadRange, SegmentWriter, Stored
+from laminar.runtime.ingest.inlet import InletContext
+from laminar.runtime.ingest.range_reader import RangeReader
 from laminar.store import Range
 from laminar.store.names import folder_name
+
+
+class Poller:
+    """The producer's side: reads one range after another, and sends each through the bridge.
+
+    Law: every range is sent whole and once, in order. One that did not fit is kept and sent later,
+    and is not read again.
+
+    Args:
+        source: what is read.
+        context: what all inlets share.
+        bridge: where ranges go.
+        writer: the other side, which numbers what is read.
+        sending: held while something goes into the bridge, never while the source is asked.
+        position: where the last range ended.
+        way: what an earlier process has spilled, and what it had in memory before.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        context: InletContext,
+        bridge: PipelineBridge,
+        writer: BatchWriter,
+        sending: AbstractContextManager[object],
+        position: Any,
+        way: Iterable[Step | SpillFile],
+    ) -> None:
+        definition = writer.segments.definition
+        self._name = definition.name
+        self._source = source
+        self._arrow = source if isinstance(source, ArrowSource) else None
+        self._spark = RangeReader(source, writer.segments, context.workspace)
+        self._times = writer.segments.times
+        # For the life of a bridge: whoever changes what is kept lets another one be opened.
+        self._prefix = context.pruning.stage(definition)
+        self._is_gated = context.is_gated
+        self._bridge = bridge
+        self._writer = writer
+        self._sending = sending
+        self._position = position
+        self._way = deque(way)
+        self._unsent: tuple[pa.Table | Stored, Range, dict[str, int]] | None = None
+        self._is_alone = False  # Spark numbers rows as it reads them: none may wait before them
+
+    def may_poll(self) -> bool:
+        """Whether there is room; a source that waits is told so, and resumes by itself."""
+        if (
+            self._is_gated(self._name)
+            or not self._bridge.has_capacity()
+            or (self._is_alone and self._writer.has_rows())
+        ):
+            self._bridge.pause()
+            return False
+        return True
+
+    def poll(self) -> bool:
+        """Send the next range through the bridge; False if there is none, or no room."""
+        if not self.may_poll():
+            return False
+        if self._unsent is not None:
+            return self._send(*self._unsent)
+        if self._way:
+            return self._follow()
+        end = self._source.latest_offset(self._position)
+        if end is None:
+            return False
+        return self._read(Range(self._name, self._position, end))
+
+    def _follow(self) -> bool:
+        """Go on along what was spilled before a restart."""
+        step = self._way[0]
+        if not isinstance(step, SpillFile):
+            sent = self._read(Range(self._name, step.start, step.end))
+            if sent:
+                self._way.popleft()
+            return sent
+        while self._way and isinstance(file := self._way[0], SpillFile):
+            self._way.popleft()
+            with self._sending:
+                self._bridge.adopt(file)
+            self._position = file.step.end
+        return True
+
+    def _read(self, taken: Range) -> bool:
+        rows, marks = self.load(taken, self._writer.number)
+        was_alone, self._is_alone = not self._writer.has_rows(), isinstance(rows, Stored)
+        if isinstance(rows, Stored) and not was_alone:
+            rows.discard(self._writer.segments.store.root)
+            return False
+        return self._send(rows, taken, marks)
+
+    def load(
+        self, taken: Range, number: int, now_ms: int | None = None
+    ) -> tuple[pa.Table | Stored, dict[str, int]]:
+        """Read a range: what is kept of its rows, and how far in time all of them have come.
+
+        Args:
+            taken: what to read.
+            number: of the epoch; rows that Spark reads are numbered at once.
+            now_ms: the wall clock that the epoch goes by; None if it is not begun.
+        """
+        table = self._arrow and self._arrow.read_arrow(taken.start, taken.end)
+        if table is None:
+            done = self._spark.read(taken, number, now_ms)
+            return Stored(done), dict(done.largest)
+        marks = self._times.largest(table, now_ms)  # of all rows, wanted or not
+        return table if self._prefix is None else self._prefix(table), marks
+
+    def _send(self, rows: pa.Table | Stored, taken: Range, marks: dict[str, int]) -> bool:
+        high = max(marks.values(), default=None)
+        try:
+            with self._sending:
+                self._bridge.send_batch(
+                    rows, event_time=high, start=taken.start, end=taken.end, note=marks
+                )
+        except Backpressure:
+            self._unsent = (rows, taken, marks)
+            return False
+        self._unsent = None
+        self._position = taken.end
+        return True
 
 
 class SourceInlet:
     """Rows of one connector, from its polls to the epochs.
 
-    Law: `cut` returns ranges that follow each other, each with exactly the rows that the source
-    gives for it; only what `DropNewest` let go lies between them.
-
-    The producer's side (`Polling`) is under `_sending`, the consumer's (`Forming`) under `_taking`:
+    One thread at a time asks the connector, under `_asking`, which nobody takes but to ask it. What
+    goes into the bridge is under `_sending`, what comes out of it (`BatchWriter`) under `_taking`:
     an epoch does not wait for a source that is slow to answer, unless it asks for all that is
-    there now. Whoever needs both takes them in this order; the thread that polls holds one at a
-    time and never waits for an epoch.
+    there now. Whoever needs several takes them in this order; the thread that polls never waits
+    for an epoch.
     """
 
     def __init__(
@@ -40,7 +168,7 @@ class SourceInlet:
         definition: TableDefinition,
         source: Source,
         options: InletOptions,
-        site: InletContext,
+        context: InletContext,
         position: Any,
         epoch: int,
     ) -> None:
@@ -48,10 +176,12 @@ class SourceInlet:
         self.source = source
         self.options = options
         self.error: Exception | None = None
-        """What the last poll in the background failed with."""
-        self._site = site
-        self._sending = threading.RLock()
-        self._taking = threading.RLock()
+        self._context = context
+        times = RowTimes.of(definition, source, context.settings)
+        self._segments = SegmentWriter(definition, context.store, times)
+        self._asking = threading.Lock()
+        self._sending = threading.Lock()
+        self._taking = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"laminar-source-{definition.name}")
         self._future: Future[None] | None = None
         self._past = BridgeCounters()
@@ -61,39 +191,32 @@ class SourceInlet:
         self._open(position, epoch)
 
     def _open(self, position: Any, epoch: int) -> None:
-        spills = isinstance(self.options.strategy, SpillToDisk)
-        folder = self._site.root / SPILL / folder_name(self.definition.name)
-        spill = SpillLog(folder) if spills else None
-        if spill is None and folder.is_dir():
-            SpillLog(folder).clear()  # it spilled once: those rows are read from the source again
+        options, context = self.options, self._context
+        spill = self._spill()
         self.bridge = PipelineBridge(
             self.definition.name,
-            capacity_rows=self.options.buffer_rows,
-            capacity_bytes=self.options.buffer_bytes,
-            strategy=self.options.strategy,
+            capacity_rows=options.buffer_rows,
+            capacity_bytes=options.buffer_bytes,
+            strategy=options.strategy,
             spill=spill,
-            clock=self._site.clock,
+            clock=context.clock,
         )
         self.bridge.go_on_from(position)
-        self._forming = BatchWriter(
-            self.definition,
-            self._site.ingest,
-            self.bridge,
-            self.options.policy,
-            epoch + 1,
-            position,
-        )
-        self._polling = Polling(
-            self.definition,
-            self.source,
-            self._site,
-            self.bridge,
-            self._forming,
-            position,
-            () if spill is None else spill.way_from(position),
+        way = () if spill is None else spill.way_from(position)
+        self._writer = BatchWriter(self._segments, self.bridge, options.policy, epoch + 1, position)
+        self._poller = Poller(
+            self.source, context, self.bridge, self._writer, self._sending, position, way
         )
         self._barriers = 0
         self._next_poll = 0.0
+
+    def _spill(self) -> SpillLog | None:
+        folder = self._context.store.root / SPILL / folder_name(self.definition.name)
+        if isinstance(self.options.strategy, SpillToDisk):
+            return SpillLog(folder)
+        if folder.is_dir():
+            SpillLog(folder).clear()  # it spilled once: those rows are read from the source again
+        return None
 
     # Ring 1
 
@@ -103,7 +226,7 @@ class SourceInlet:
         Args:
             ahead: of an epoch that is not asked for yet; it will look again if this finds nothing.
         """
-        if self._future is None and not self._forming.has_rows():
+        if self._future is None and not self._writer.has_rows():
             self._is_ahead = ahead
             self._future = self._pool.submit(self._fill)
 
@@ -113,34 +236,34 @@ class SourceInlet:
             if not self._future.done():
                 return
             self._future = None
-        if self._site.clock() >= self._next_poll and self._polling.may_poll():
+        if self._context.clock() >= self._next_poll and self._poller.may_poll():
             self._is_ahead = True  # of any epoch: one that is asked for later looks again
             self._future = self._pool.submit(self._keep_polling)
 
     def _fill(self) -> None:
-        with self._sending:
-            self._polling.poll()
+        with self._asking:
+            self._poller.poll()
         with self._taking:
-            self._forming.form(flush=True)
+            self._writer.form(flush=True)
 
     def _keep_polling(self) -> None:
         try:
             found = True
-            while found and self._site.is_running() and not self._is_settling:
-                with self._sending:
-                    found = self._polling.poll()
+            while found and self._context.is_running() and not self._is_settling:
+                with self._asking:
+                    found = self._poller.poll()
                 with self._taking:
-                    is_ready = self._forming.form(flush=False)
+                    is_ready = self._writer.form(flush=False)
                 if is_ready:
-                    self._site.wake()
+                    self._context.wake()
             self.error, self._failures = None, 0
-            if self._polling.may_poll():  # there was nothing, rather than no room
-                self._next_poll = self._site.clock() + self.options.poll_interval_ms / 1000
+            if self._poller.may_poll():  # there was nothing, rather than no room
+                self._next_poll = self._context.clock() + self.options.poll_interval_ms / 1000
         except Exception as error:  # of a connector; the loop tells it, and polling goes on later
             self._failures += 1
             self.error = error
-            self._next_poll = self._site.clock() + min(5.0, 0.1 * 2**self._failures)
-        self._site.wake()
+            self._next_poll = self._context.clock() + min(5.0, 0.1 * 2**self._failures)
+        self._context.wake()
 
     # What epochs take
 
@@ -154,21 +277,22 @@ class SourceInlet:
         """
         if not whole:
             with self._taking:
-                self._forming.form(flush=False)
-                return self._forming.ready
+                self._writer.form(flush=False)
+                return self._writer.ready
         looked = self._wait()
+        if not looked and not self._writer.has_rows():
+            with self._asking:
+                self._poller.poll()
         with self._sending:
-            if not looked and not self._forming.has_rows():
-                self._polling.poll()
             self.bridge.send_checkpoint(epoch)
             self._barriers += 1
         with self._taking:
-            self._forming.form_all(self._barriers, until)
-            return self._forming.ready
+            self._writer.form_all(self._barriers, until)
+            return self._writer.ready
 
     def _wait(self) -> bool:
         """Wait for a read in progress and raise its error; whether it has looked just now."""
-        if self._site.is_running():
+        if self._context.is_running():
             return False  # it goes on by itself; what it has found so far is in the bridge
         future, self._future = self._future, None
         if future is None:
@@ -178,35 +302,40 @@ class SourceInlet:
 
     def say(self, watermark: int) -> None:
         """Send a watermark behind all rows that were read so far."""
-        with self._sending:
+        with self._asking, self._sending:
             self.bridge.send_watermark(watermark)
 
-    def take(self, taken: Range, epoch: int) -> ReadRange | None:
-        """Hand over a range that `cut` has returned; None if it is another one."""
+    def take(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
+        """Hand over a range; one that `cut` has not returned is read from the source now."""
         with self._taking:
-            return self._forming.take(taken, epoch)
+            done = self._writer.take(taken, epoch)
+        if done is None:
+            done = self._read_again(taken, epoch, now_ms)
+            self.restart(taken.end, epoch)
+        return done
+
+    def _read_again(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
+        rows, marks = self._poller.load(taken, epoch, now_ms)
+        if isinstance(rows, Stored):
+            return rows.taken
+        return self._segments.write(epoch, rows, marks, now_ms=now_ms)
 
     def committed(self, end: Any) -> None:
         """Forget what an epoch has taken, now that it is committed."""
         with self._taking:
-            self._forming.committed(end)
+            self._writer.committed(end)
 
     # How it stands
 
     @property
     def consumed(self) -> Any:
         """Where the last range ended that an epoch took."""
-        return self._forming.consumed
+        return self._writer.consumed
 
     @property
     def deadline(self) -> float | None:
         """When the open batch will be old enough."""
-        return self._forming.deadline
-
-    @property
-    def latest(self) -> int | None:
-        """The largest event time that was read."""
-        return self.bridge.latest
+        return self._writer.deadline
 
     @property
     def counters(self) -> BridgeCounters:
@@ -218,9 +347,9 @@ class SourceInlet:
     def restart(self, position: Any, epoch: int) -> None:
         """Go on from a committed position: an epoch has failed, or another one was restored."""
         self._settle()
-        with self._sending, self._taking:
+        with self._asking, self._sending, self._taking:
             self._past = replace(self.counters, waiting=0, waiting_bytes=0)
-            self._forming.discard(self._site.root)
+            self._writer.discard()
             self._open(position, epoch)
 
     def _settle(self) -> None:

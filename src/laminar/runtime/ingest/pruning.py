@@ -8,17 +8,21 @@ itself cannot be queried, for its rows are not all there. Watermarks see every r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laminar.bridge.prefix import Prefix
+from laminar.bridge.prefix import Prefix, PrefixStage
 from laminar.delta.program import Maintained
 from laminar.errors import NotRetained
 from laminar.plan.needs import Need, needs_of
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import parse
+from laminar.runtime.ingest.arriving_rows import is_live
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from laminar.runtime.catalog.catalog import Catalog
 
 UNREAD = Prefix((), (), ())
@@ -71,10 +75,31 @@ class SourcePruning:
         self._offsets = offsets
         self._kept: dict[str, Prefix] = {}  # as of the last commit; polling threads read it
         self._found: tuple[Catalog, int, dict[str, Prefix]] | None = None
+        self.stages: dict[str, PrefixStage] = {}
+        """Source -> what its prefix has seen, for those that have one."""
 
-    def prefix(self, name: str) -> Prefix | None:
-        """Return what is kept of a source; None if that is all."""
-        return self._kept.get(name)
+    def prefix(self, definition: TableDefinition) -> Prefix | None:
+        """Return what is kept of a table's rows as they come; None if that is all.
+
+        Of a connector with a primary key the newest row of each key is all that an epoch needs.
+        Where a row may turn out to lie in the future and not count, the one before it might.
+        """
+        found = self._kept.get(definition.name)
+        if found is not None or not (definition.connector and definition.upserts):
+            return found
+        source = self._defined.sources.get(definition.name)
+        is_sure = definition.event_time is None or not is_live(source)
+        return Prefix(definition.shape.columns, key=definition.primary_key) if is_sure else None
+
+    def stage(self, definition: TableDefinition) -> Callable[[pa.Table], pa.Table] | None:
+        """Return what makes rows those that are kept of them; None if that is all.
+
+        It is good until `follow` names the table.
+        """
+        prefix = self.prefix(definition)
+        if prefix is None:
+            return None
+        return partial(self.stages.setdefault(definition.name, PrefixStage()).run, prefix)
 
     def is_unread(self, name: str) -> bool:
         """Whether a source waits for the first view that reads it."""
@@ -104,13 +129,14 @@ class SourcePruning:
                 raise NotRetained(name, f"{what} wanted, which were let go")
 
     def follow(self) -> list[str]:
-        """Keep from now on what the committed views want; return the sources that keep more."""
+        """Keep from now on what the committed views want.
+
+        Returns:
+            The sources of which something else was kept before: what of theirs has not been taken
+            is to be read again.
+        """
         before, self._kept = self._kept, self._wanted()
-        return [
-            name
-            for name, wanted in self._kept.items()
-            if name in before and not before[name].covers(wanted)
-        ]
+        return [name for name, wanted in self._kept.items() if before.get(name, wanted) != wanted]
 
     def forget(self) -> None:
         """Compare with nothing: other definitions come, with the rows that were kept for them."""

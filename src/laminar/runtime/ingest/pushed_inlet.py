@@ -7,11 +7,10 @@ that spills finds them spilled already.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.bridge import (
     AdvanceWatermark,
@@ -23,6 +22,9 @@ from laminar.bridge import (
 )
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions
+from laminar.runtime.ingest.arriving_rows import RowTimes, numbered
+from laminar.runtime.ingest.batch_writer import ReadRange, SegmentWriter, concatenated
+from laminar.runtime.ingest.inlet import InletContext
 from laminar.store import PendingBatch, PendingLog, Range
 
 
@@ -45,24 +47,26 @@ class PendingRows:
 
 
 class PushedInlet:
-    """Rows of one table that users push."""
+    """Rows of one table, from the users who push them to the epochs."""
+
+    source = None
 
     def __init__(
         self,
         definition: TableDefinition,
         options: InletOptions,
+        context: InletContext,
         pending: PendingLog,
         position: int,
-        clock: Callable[[], float],
-        wake: Callable[[], None],
     ) -> None:
         self.definition = definition
         self.options = options
         self.error: Exception | None = None
+        self._context = context
         self._pending = pending
-        self._clock = clock
-        self._wake = wake
-        self._lock = threading.RLock()
+        times = RowTimes.of(definition, None, context.settings)
+        self._segments = SegmentWriter(definition, context.store, times)
+        self._lock = threading.Lock()
         self._past = BridgeCounters()
         self._is_closed = False
         self._open(position)
@@ -76,7 +80,7 @@ class PushedInlet:
             strategy=None
             if isinstance(self.options.strategy, SpillToDisk)
             else self.options.strategy,
-            clock=self._clock,
+            clock=self._context.clock,
         )
         self._consumer = BridgeConsumer(self.bridge, self.options.policy)
         self._position = position
@@ -109,7 +113,7 @@ class PushedInlet:
             seq = self._pending.append(self.definition.name, data)
             for batch in self._pending.after(self.definition.name, seq - 1):
                 self._send(batch)
-        self._wake()
+        self._context.wake()
         return True
 
     def _send(self, batch: PendingBatch) -> None:
@@ -119,13 +123,19 @@ class PushedInlet:
             PendingRows(batch, size), start=batch.seq - 1, end=batch.seq, force=True
         )
 
+    def begin(self, *, ahead: bool) -> None:
+        """There is nothing to read: rows are here when they are pushed."""
+
+    def pump(self) -> None:
+        """There is nothing to poll."""
+
     def say(self, watermark: int) -> None:
         """Send a watermark behind all rows that were pushed so far."""
         with self._lock:
             self.bridge.send_watermark(watermark)
 
     def cut(self, epoch: int, *, whole: bool, until: int | None = None) -> Range | None:
-        """Return the range that an epoch may take; see `SourceInlet.cut`."""
+        """Return the range that an epoch may take; see `Inlet.cut`."""
         with self._lock:
             if whole:
                 self.bridge.send_checkpoint(epoch)
@@ -146,16 +156,29 @@ class PushedInlet:
         """Where the last range ended that an epoch took; None if it took none."""
         return self._position or None
 
-    def took(self, taken: Range) -> None:
-        """Note that an epoch has taken a range; one that no `cut` returned is a replay's."""
+    def take(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
+        """Hand over a range; one that no `cut` returned is a replay's, and waits in the log too."""
+        batches = self._pending.between(taken.table, taken.start, taken.end)
+        rows = concatenated([numbered(each.read(), each.seq) for each in batches])
+        marks = self._segments.times.largest(rows, now_ms)
+        prefix = self._context.pruning.stage(self.definition)
+        kept = rows if prefix is None else prefix(rows)
+        done = self._segments.write(epoch, kept, marks, now_ms=now_ms)
+        self._go_on_after(taken)
+        return done
+
+    def _go_on_after(self, taken: Range) -> None:
         with self._lock:
             if not self._ready or self._ready[-1].end != taken.end:
-                self.restart(taken.end, 0)
+                self._restart(taken.end)
                 return
             parts = [part.rows for batch in self._ready for part in batch.parts]
             self._bytes -= sum(part.size for part in parts if isinstance(part, PendingRows))
             self._ready = []
             self._position = taken.end
+
+    def committed(self, end: Any) -> None:
+        """The log forgets rows by itself, once no replay can ask for them."""
 
     @property
     def deadline(self) -> float | None:
@@ -170,12 +193,15 @@ class PushedInlet:
     def restart(self, position: Any, epoch: int) -> None:  # noqa: ARG002
         """Go on from a committed position."""
         with self._lock:
-            past = self.counters
-            self._open(position or 0)
-            again = self.bridge.counters
-            self._past = replace(
-                past, sent=past.sent - again.sent, batches=past.batches - again.batches
-            )
+            self._restart(position or 0)
+
+    def _restart(self, position: int) -> None:
+        past = self.counters
+        self._open(position)
+        again = self.bridge.counters
+        self._past = replace(
+            past, sent=past.sent - again.sent, batches=past.batches - again.batches
+        )
 
     def close(self) -> None:
         """Take no more."""

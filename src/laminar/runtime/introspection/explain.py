@@ -30,8 +30,9 @@ from laminar.delta.program import (
 from laminar.delta.render import Everything, change
 from laminar.delta.sessions import resession
 from laminar.delta.topk import retop
+from laminar.model.trace_name import partial_trace
 from laminar.plan.nodes import Aggregate, KeyedJoin, Node, Window, children
-from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace
+from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.relations.bindings import with_names
 
 

@@ -26,7 +26,7 @@ class NodeMetrics:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMetrics:
-    """The checkpoints of a database."""
+    """Checkpoints that are kept, under way, and given up; `last` is the newest complete one."""
 
     completed: int
     """Complete ones that are kept."""
@@ -59,7 +59,7 @@ class GroupMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The whole engine."""
+    """Counters of the whole engine; most count from when it was opened."""
 
     epoch: int
     nodes: Mapping[str, NodeMetrics]
@@ -109,7 +109,7 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
         stored_bytes=sum(trace.bytes for trace in traces),
         late_rows=dict(engine.time.clocks.late),
         bridges=engine.work.inlets.counters(),
-        prefixes={name: replace(s.counters) for name, s in engine.work.range_reader.stages.items()},
+        prefixes={name: replace(s.counters) for name, s in engine.work.pruning.stages.items()},
         loop=loop or LoopStatus(),
         checkpoints=_checkpoints(engine),
         groups=_groups(engine),

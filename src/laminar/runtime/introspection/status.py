@@ -10,14 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from laminar.checkpoint.storage import CheckpointStorage
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import close
 from laminar.errors import DatabaseNotFound, LaminarError, SegmentMissing
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
+from laminar.model.trace_name import own_traces
 from laminar.runtime.catalog.definitions import (
     Definition,
     LateDefinition,
@@ -25,7 +26,6 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     from_json,
 )
-from laminar.runtime.catalog.storage_plan import partial_trace
 from laminar.runtime.scheduling.epoch_plan import Skip
 from laminar.runtime.scheduling.view_progress import ViewProgress
 from laminar.store import ManifestStore, PendingLog
@@ -70,7 +70,7 @@ class KeptCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseStatus:
-    """All of it, at the newest epoch."""
+    """A database at its newest epoch, told from its files alone."""
 
     path: str
     epoch: int
@@ -86,7 +86,7 @@ class DatabaseStatus:
     relations: tuple[RelationStatus, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values, as `laminar status --json` prints them."""
         return dataclasses.asdict(self)
 
 
@@ -106,6 +106,8 @@ class StatusReader:
     patience: float = 0.0
     """For so many seconds a connector's answer counts: asking may mean asking a server."""
     clock: Callable[[], float] = time.monotonic
+    asking: str | None = None
+    """The source whose connector is being asked, for those who wait for that."""
     _weights: dict[str, int] = field(default_factory=dict)
     _answers: dict[str, tuple[float, bool | None]] = field(default_factory=dict)
     _checkpoints: dict[int, KeptCheckpoint] = field(default_factory=dict)
@@ -142,7 +144,7 @@ class StatusReader:
             oldest,
             sum(trace.bytes for trace in manifest.traces.values()),
             dict(manifest.watermarks),
-            dict((manifest.state.get("clocks") or {}).get("late", {})),
+            dict(manifest.state.clocks.late),
             tuple(self._complete()),
             tuple(self._relations(manifest)),
         )
@@ -173,11 +175,7 @@ class StatusReader:
     ) -> RelationStatus:
         name = definition.name
         # A view's hidden parts and its accumulators count as its own.
-        own = {
-            key: trace
-            for key, trace in manifest.traces.items()
-            if key in (name, partial_trace(name)) or key.startswith(f"{name}#")
-        }
+        own = {key: manifest.traces[key] for key in own_traces(name, manifest.traces)}
         waiting, behind = 0, None
         if isinstance(definition, TableDefinition):
             if definition.connector is None:
@@ -186,14 +184,14 @@ class StatusReader:
                 behind = waiting > 0
             else:
                 behind = self._behind(definition, manifest.offsets.get(name))
-        is_fused = name in manifest.state.get("fused", ())
+        is_fused = name in manifest.state.fused
         state, reason = state_of(name, manifest)
         return RelationStatus(
             name,
             kind_of(definition),
             state,
             reason,
-            ViewProgress.from_json(manifest.state).cursor(name, manifest.epoch),
+            ViewProgress.from_state(manifest.state).cursor(name, manifest.epoch),
             None if is_fused else self._rows(name, own),
             sum(trace.rows for trace in own.values()),
             sum(trace.bytes for trace in own.values()),
@@ -221,7 +219,9 @@ class StatusReader:
         asked, answer = self._answers.get(definition.name, (None, None))
         now = self.clock()
         if asked is None or now - asked >= self.patience:
+            self.asking = definition.name
             answer = _has_more(definition, offset)
+            self.asking = None
             self._answers[definition.name] = (now, answer)
         return answer
 
@@ -245,8 +245,8 @@ def state_of(name: str, manifest: Manifest) -> tuple[str, str | None]:
 
     Why a view is behind is known as of the newest epoch that went without it.
     """
-    progress = ViewProgress.from_json(manifest.state)
-    if name in manifest.state.get("paused", ()):
+    progress = ViewProgress.from_state(manifest.state)
+    if name in manifest.state.paused:
         return "paused", None
     failure = progress.failures.get(name)
     if failure is not None:
@@ -255,7 +255,7 @@ def state_of(name: str, manifest: Manifest) -> tuple[str, str | None]:
         return "gated", "no view may see its rows yet"
     if name not in progress.behind:
         return "running", None
-    report = manifest.state.get("report") or {}
+    report = manifest.state.report
     said = {each["name"]: each["reason"] for each in report.get("held", ())}.get(name)
     return "scheduled" if said is not None and said.startswith(Skip.NOT_DUE) else "held", said
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from laminar.runtime.history.differences import Differences
+from laminar.runtime.scheduling.view_progress import ViewProgress
 
 if TYPE_CHECKING:
     from laminar.runtime.history.snapshot import Snapshot
@@ -49,8 +50,9 @@ class DagChangelogPropagator:
         self.between = between
         self.needs: list[Callable[[], Iterable[Need]]] = []
         """Who says what consumers still need."""
-        self.moved = threading.Condition()
-        """Notified after every commit, and when somebody who waits should look up."""
+        self._moved = threading.Condition(threading.Lock())
+        self.moves = 0
+        """A number that differs after a commit, and when somebody who waits should look up."""
         self.is_live = False
         """Whether epochs follow one another by themselves, so that waiting for one makes sense."""
 
@@ -61,8 +63,15 @@ class DagChangelogPropagator:
 
     def notify(self) -> None:
         """Wake all who wait for an epoch."""
-        with self.moved:
-            self.moved.notify_all()
+        with self._moved:
+            self.moves += 1
+            self._moved.notify_all()
+
+    def wait(self, seen: int, at_most: float | None) -> None:
+        """Wait until `moves` is not what it was, for so many seconds at most."""
+        with self._moved:
+            if self.moves == seen:
+                self._moved.wait(at_most)
 
     def pinned(self, epoch: int) -> frozenset[int]:
         """Return the epochs that consumers still need, as an epoch is committed."""
@@ -82,7 +91,7 @@ class DagChangelogPropagator:
     def reach(self, snapshot: Snapshot, relation: str) -> int:
         """Return the newest epoch of which it is settled what changed in a relation."""
         manifest = snapshot.manifest
-        return int(manifest.state.get("held", {}).get(relation, manifest.epoch))
+        return ViewProgress.from_state(manifest.state).cursor(relation, manifest.epoch)
 
     def epochs(self, snapshot: Snapshot, relation: str, after: int) -> list[int]:
         """Return the epochs a consumer has not taken, oldest first.

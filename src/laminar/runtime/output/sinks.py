@@ -1,13 +1,20 @@
 """Sinks: every epoch reaches them once it is committed, in order, none is lost.
 
 Each sink has a durable cursor, whether SQL defined it or Python code hands it in. What it has not
-taken yet (after a crash, a failure, or a pause of what it reads) comes from the log of changes.
+taken yet (the last epoch, or more after a crash, a failure, or a pause of what it reads) comes from
+the log of changes. Sinks are a user's code: they are called outside of the writer's turn, by one
+thread at a time.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors import sink as sinks_at_large
@@ -18,11 +25,12 @@ from laminar.connectors.sink import (
     close_sink,
     create_sink,
 )
-from laminar.errors import ConnectorError, LaminarError, NotSupported
+from laminar.errors import ConnectorError, LaminarError, NotSupported, RelationExists, WriterBusy
 from laminar.model.schema import Field, Schema
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.catalog.row_keys import row_key
+from laminar.runtime.history.turn import WriterTurn
 from laminar.runtime.output.changelog import Need
 from laminar.runtime.spark.error_translation import first_sentence
 from laminar.store import durable_files
@@ -33,7 +41,8 @@ if TYPE_CHECKING:
 
     from laminar.runtime.history.snapshot import Snapshot
     from laminar.runtime.output.changelog import DagChangelogPropagator
-    from laminar.runtime.relations.bindings import Bindings
+
+_LOG = logging.getLogger("laminar.sinks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +57,25 @@ class SinkDefinition:
     promise: str = AT_LEAST_ONCE
     sql: str = ""
 
+    @property
+    def built_from(self) -> tuple[object, ...]:
+        """What its connector is built from: as long as that stays, the connector may stay."""
+        return self.name, self.relation, self.connector, dict(self.options)
+
 
 class Publisher:
     """All sinks of a database, and how far each has come.
 
+    Which sinks there are is changed in the writer's turn, and replaced as a whole, so whoever reads
+    it needs no lock. Connectors that are no longer wanted are closed by whoever calls them: not
+    while one of them writes, and not in the writer's turn.
+
     Args:
         defined: what they read.
-        log: tells what a sink has missed.
+        log: tells what a sink has not taken.
         snapshot: what readers see now.
-        behind: view that is not at the newest epoch -> its epoch.
         cursors: how far each sink has come, on disk.
+        root: the database.
     """
 
     def __init__(
@@ -65,17 +83,24 @@ class Publisher:
         defined: Defined,
         log: DagChangelogPropagator,
         snapshot: Callable[[], Snapshot],
-        behind: Callable[[], Mapping[str, int]],
         cursors: CursorStore,
+        root: Path,
     ) -> None:
         self._relations = defined
         self._log = log
         self._snapshot = snapshot
-        self._behind = behind
-        self._defined: dict[str, SinkDefinition] = {}
-        self._connectors: dict[str, SinkConnector] = {}
+        self._defined: Mapping[str, SinkDefinition] = {}
+        self._connectors: Mapping[str, SinkConnector] = {}
         self._cursors = cursors
+        self._books = threading.Lock()
+        self.turn = WriterTurn(root)
+        """Whoever calls sinks has it; nobody asks for it who has the writer's turn."""
+        self._writing = ""
+        self._has_more = False
+        self._retired: deque[SinkConnector] = deque()
         sinks_at_large.reached = lambda point: durable_files.failpoint(point)
+
+    # Which there are
 
     def sinks(self) -> Sequence[SinkDefinition]:
         """Return all sinks, first defined first."""
@@ -83,23 +108,22 @@ class Publisher:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the definitions as plain values."""
-        return [asdict(each) for each in self._defined.values()]
+        return [asdict(each) for each in self.sinks()]
 
     def load(self, data: Iterable[Mapping[str, Any]]) -> None:
-        """Know the sinks of a reopened database."""
-        self._defined.clear()
-        for entry in data:
-            definition = SinkDefinition(**entry)
-            self._defined[definition.name] = definition
+        """Know the sinks of another state, and no others; one that stays keeps its connector."""
+        before = {each.name: each.built_from for each in self.sinks()}
+        found = [SinkDefinition(**entry) for entry in data]
+        self._defined = {each.name: each for each in found}
+        same = {each.name for each in found if before.get(each.name) == each.built_from}
+        self._retire(self._connectors.keys() - same)
 
     def open(self) -> None:
-        """Build the connectors of all known sinks; those of Python code wait until it is back."""
-        for definition in self._defined.values():
-            if definition.connector != OBJECT:
-                self._connectors[definition.name] = self.build(definition)
-        for name in [each for each in self._connectors if each not in self._defined]:
-            close_sink(self._connectors.pop(name))
-        self._cursors.keep_only(self._defined)
+        """Build the connectors that are missing; those of Python code wait until it is back."""
+        for each in self.sinks():
+            if each.connector != OBJECT and each.name not in self._connectors:
+                self.connect(each.name, self.build(each))
+        self.forget_cursors()
 
     def build(self, definition: SinkDefinition) -> SinkConnector:
         """Return the connector of a definition, which checks its options."""
@@ -121,34 +145,57 @@ class Publisher:
                     f'a second sink for {target}, to which "{name}" writes', "choose another place"
                 )
 
-    def add(self, definition: SinkDefinition, connector: SinkConnector) -> None:
-        """Make a sink known; it has taken nothing yet."""
-        self._cursors.forget(definition.name)
-        self._defined[definition.name] = definition
-        self._connectors[definition.name] = connector
+    @contextmanager
+    def adding(self, definition: SinkDefinition) -> Iterator[None]:
+        """Know a sink, if the commit inside succeeds; nothing comes to it before `connect`."""
+        before, name = self._defined, definition.name
+        if definition.connector != OBJECT and name in before:
+            raise RelationExists(name)
+        self._retire([name])  # one of Python code that is about something else now
+        with self._books:
+            self._cursors.forget(name)
+            self._defined = {**before, name: definition}
+        try:
+            yield
+        except BaseException:
+            self._defined = before
+            raise
+
+    def connect(self, name: str, connector: SinkConnector) -> None:
+        """Let a known sink have what it has not taken, through a connector."""
+        self._connectors = {**self._connectors, name: connector}
 
     def attach(self, name: str, relation: str, connector: SinkConnector) -> bool:
         """Give a sink of Python code its code again; say whether it is known."""
         known = self._defined.get(name)
         if known is None or (known.relation, known.connector) != (relation, OBJECT):
             return False
-        self._connectors[name] = connector
+        self.connect(name, connector)
         return True
 
-    def remove(self, name: str) -> None:
-        """Forget a sink; what it has written stays."""
-        connector = self._connectors.pop(name, None)
-        if connector is not None:
-            close_sink(connector)
-        del self._defined[name]
+    @contextmanager
+    def removing(self, names: Iterable[str]) -> Iterator[None]:
+        """Forget sinks, if the commit inside succeeds; what they have written stays."""
+        before, gone = self._defined, set(names)
+        with self._books:  # from now on their cursors stay where they are
+            self._defined = {name: each for name, each in before.items() if name not in gone}
+        try:
+            yield
+        except BaseException:
+            self._defined = before
+            raise
+        self._retire(gone)
+        self.forget_cursors()
 
     def forget_cursors(self) -> None:
         """Forget how far sinks had come that were removed, now that this is committed."""
-        self._cursors.keep_only(self._defined)
+        with self._books:
+            self._cursors.keep_only(self._defined)
 
     def cursor(self, name: str) -> int | None:
         """Return the last epoch that a sink has taken."""
-        found = self._cursors.get(name)
+        with self._books:
+            found = self._cursors.get(name)
         return None if found is None else found.epoch
 
     def of(self, relations: Iterable[str]) -> list[str]:
@@ -167,71 +214,144 @@ class Publisher:
             start = each.from_epoch if taken is None else taken
             yield Need(each.relation, start, is_away=each.name not in self._connectors)
 
-    def publish(self, epoch: int, bindings: Bindings) -> None:
-        """Hand a committed epoch to all sinks; one that fails does not keep it from the others."""
-        failed: list[ConnectorError] = []
-        for each in self._present():
-            try:
-                self._publish(each, epoch, bindings)
-            except ConnectorError as error:
-                failed.append(error)
+    # What they get
+
+    def publish(self) -> None:
+        """Hand all that is committed to all sinks; one that fails keeps nothing from the others.
+
+        One thread at a time does so. Another one waits for it, and usually finds that all is out.
+        What a sink itself commits while it writes comes to all of them behind that.
+
+        Raises:
+            ConnectorError: of the first sink that failed, or of one that still writes when the
+                patience for it is over; what is committed stays, and comes to it later.
+        """
+        if self.turn.is_mine:
+            self._has_more = True
+        elif not self.is_level():
+            with self._calling():
+                self._publish()
+
+    def hand_over(self, name: str) -> None:
+        """Hand a sink all that it has not taken; see `publish`."""
+        with self._calling():
+            if name in self._defined:
+                self._catch_up(self._defined[name])
+
+    def is_level(self) -> bool:
+        """Whether every sink that has a connector has taken all there is."""
+        snapshot = self._snapshot()
+        return not any(self._lags(each, snapshot) for each in self.sinks())
+
+    def _lags(self, sink: SinkDefinition, snapshot: Snapshot) -> bool:
+        if sink.name not in self._connectors:
+            return False
+        taken = self.cursor(sink.name)
+        return taken is None or taken < self._log.reach(snapshot, sink.relation)
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Have the sinks for oneself."""
+        try:
+            with self.turn("publishing"):
+                yield
+        except WriterBusy as error:
+            reason = f"it is being written to since {error.seconds:.0f} s, by another thread"
+            raise ConnectorError(self._writing or "sinks", reason) from error
+        finally:
+            self.close_retired()
+
+    def _publish(self) -> None:
+        failed: list[Exception] = []
+        self._has_more = True
+        while self._has_more:
+            self._has_more = False
+            for each in self.sinks():
+                try:
+                    self._catch_up(each)
+                except Exception as error:
+                    if self._defined.get(each.name) is each:  # not dropped meanwhile
+                        failed.append(error)
         if failed:
             raise failed[0]
 
-    def _present(self) -> list[SinkDefinition]:
-        held = self._behind()
-        return [
-            each
-            for each in self.sinks()
-            if each.name in self._connectors and each.relation not in held
-        ]
-
-    def _publish(self, sink: SinkDefinition, epoch: int, bindings: Bindings) -> None:
-        if self.cursor(sink.name) != epoch - 1:
-            self._catch_up(sink)
-            return
-        if bindings.state(sink.relation).changed:
-            self._write(sink, epoch, bindings.consolidated_delta(sink.relation))
-        self._cursors.advance(sink.name, epoch)
-
-    def catch_up(self) -> None:
-        """Publish what sinks have not taken yet."""
-        for each in self._present():
-            self._catch_up(each)
-
     def _catch_up(self, sink: SinkDefinition) -> None:
         log, snapshot = self._log, self._snapshot()
+        if not self._lags(sink, snapshot):
+            return
         taken = self.cursor(sink.name)
         if taken is None:
             taken = sink.from_epoch
             rows = log.between.content(snapshot, sink.relation, taken)
-            if rows is not None:
-                self._write(sink, taken, rows.frame)
-            self._cursors.advance(sink.name, taken)
+            if not self._take(sink, taken, None if rows is None else rows.frame):
+                return
         for epoch in log.epochs(snapshot, sink.relation, taken):
             found = log.between.delta(snapshot, sink.relation, taken, epoch)
-            if found is not None:
-                self._write(sink, epoch, found.frame)
+            if not self._take(sink, epoch, None if found is None else found.frame):
+                return
             taken = epoch
-            self._cursors.advance(sink.name, taken)
 
-    def _write(self, sink: SinkDefinition, epoch: int, delta: DataFrame) -> None:
-        try:
-            durable_files.failpoint("sink.before_publish")
-            self._connectors[sink.name].write(epoch, delta)
-            durable_files.failpoint("sink.after_publish")
-        except LaminarError as error:
-            raise ConnectorError(sink.name, error.message) from error
-        except Exception as error:
-            raise ConnectorError(sink.name, first_sentence(error)) from error
+    def _take(self, sink: SinkDefinition, epoch: int, delta: DataFrame | None) -> bool:
+        """Let a sink take an epoch; False if it is not there any more."""
+        connector = self._connectors.get(sink.name)
+        if connector is None:
+            return False
+        if delta is not None:
+            self.turn.doing(f'sink "{sink.name}" with epoch {epoch}')
+            self._writing = sink.name
+            _write(sink, connector, epoch, delta)
+        with self._books:
+            # One that was dropped meanwhile, and another one of its name, have no such cursor.
+            is_there = self._defined.get(sink.name) is sink
+            if is_there:
+                self._cursors.advance(sink.name, epoch)
+        return is_there
 
-    def forget(self) -> None:
-        """Forget all sinks, before others are loaded; what is an object of Python code stays."""
-        for name in [each.name for each in self.sinks() if each.connector != OBJECT]:
-            close_sink(self._connectors.pop(name))
-        self._defined.clear()
+    # How they end
+
+    def _retire(self, names: Iterable[str]) -> None:
+        gone = set(names)
+        self._retired += [each for name, each in self._connectors.items() if name in gone]
+        left = {name: each for name, each in self._connectors.items() if name not in gone}
+        self._connectors = left
+
+    def close_retired(self) -> None:
+        """Close what is no longer wanted; if a sink is being called, its caller does so later."""
+        while self._retired and not self.turn.is_mine:
+            with self.turn.if_free("closing sinks") as is_mine:
+                if not is_mine:
+                    return  # who has it looks when it is over
+                while self._retired:
+                    _close(self._retired.popleft())
 
     def close(self) -> None:
-        """Close all connectors."""
-        for connector in self._connectors.values():
-            close_sink(connector)
+        """Close all connectors, after what is being written; wait for that as for any writer."""
+        if not self.turn.is_mine:
+            try:
+                with self.turn("closing sinks"):
+                    pass
+            except WriterBusy as error:
+                _LOG.warning("closed while a sink is being written to: %s", error.message)
+        with self._books:
+            self._defined = {}
+        self._retire(self._connectors)
+        self.close_retired()
+
+
+def _write(sink: SinkDefinition, connector: SinkConnector, epoch: int, delta: DataFrame) -> None:
+    try:
+        durable_files.failpoint("sink.before_publish")
+        connector.write(epoch, delta)
+        durable_files.failpoint("sink.after_publish")
+    except LaminarError as error:
+        raise ConnectorError(sink.name, error.message) from error
+    except Exception as error:
+        raise ConnectorError(sink.name, first_sentence(error)) from error
+
+
+def _close(connector: SinkConnector) -> None:
+    """Close a connector; whoever happens to do it has nothing to do with what goes wrong."""
+    try:
+        close_sink(connector)
+    except Exception as error:
+        _LOG.warning("a sink could not be closed: %s", error)

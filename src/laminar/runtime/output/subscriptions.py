@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from laminar.checkpoint.fingerprint import rows_fingerprint
 from laminar.errors import EpochNotFound, InvalidSetting, ReadOnlyDatabase, SubscriptionEnded
 from laminar.runtime.history.differences import ChangeFrame
-from laminar.runtime.history.timeline import fingerprint
 from laminar.runtime.output.changelog import Need
 from laminar.store.cursors import SUBSCRIPTIONS, Cursor, CursorStore
 
@@ -62,7 +62,8 @@ class Subscriptions:
         self.store_followed: Callable[[], bool] = lambda: True
         """Stores what open subscriptions follow, if it can be done now; says whether."""
         self.cursors = CursorStore(root, SUBSCRIPTIONS, cached=self.is_writer)
-        self._open: weakref.WeakSet[Subscription[Any]] = weakref.WeakSet()
+        # Not a WeakSet: anybody may open one while the writer asks which there are.
+        self._open: dict[int, weakref.ref[Subscription[Any]]] = {}
         self._named = {each.consumer: each for each in self.cursors.all()}
 
     @property
@@ -76,11 +77,13 @@ class Subscriptions:
 
     def opened(self) -> list[Subscription[Any]]:
         """Return the subscriptions that somebody holds."""
-        return [each for each in list(self._open) if not each.is_closed]
+        found = [each() for each in tuple(self._open.values())]
+        return [each for each in found if each is not None and not each.is_closed]
 
     def add(self, subscription: Subscription[Any]) -> None:
         """Keep what an open subscription needs, as long as somebody holds it."""
-        self._open.add(subscription)
+        key = id(subscription)
+        self._open[key] = weakref.ref(subscription, lambda _: self._open.pop(key, None))
 
     def save(self, name: str, epoch: int, about: dict[str, str]) -> None:
         """Note that a subscription with a name has taken an epoch."""
@@ -194,7 +197,6 @@ class Subscription(Generic[_T]):
             self._log.epochs(snapshot, relation, self.taken)  # at once, if it is gone
 
     def __iter__(self) -> Subscription[_T]:
-        """Return itself."""
         return self
 
     def __next__(self) -> tuple[int, _T]:
@@ -258,15 +260,15 @@ class Subscription(Generic[_T]):
 
     def _wait(self, seen: Snapshot, deadline: float | None) -> bool:
         """Wait for another epoch; say whether there may be one."""
-        with self._log.moved:
-            while not self.is_closed and self._subscriptions.snapshot() is seen:
-                left = None if deadline is None else deadline - time.monotonic()
-                if (left is None and not self._log.is_live) or (left is not None and left <= 0):
-                    return False
-                poll = self._subscriptions.poll_seconds
-                waits = [each for each in (left, poll) if each is not None]
-                self._log.moved.wait(min(waits) if waits else None)
-        return not self.is_closed
+        while True:
+            moves = self._log.moves  # before looking: what comes after that ends the wait
+            if self.is_closed or self._subscriptions.snapshot() is not seen:
+                return not self.is_closed
+            left = None if deadline is None else deadline - time.monotonic()
+            if (left is None and not self._log.is_live) or (left is not None and left <= 0):
+                return False
+            poll = self._subscriptions.poll_seconds
+            self._log.wait(moves, min((e for e in (left, poll) if e is not None), default=None))
 
     def _save(self) -> None:
         if self.name is not None and self._saved != self.taken and not self._wants_all:
@@ -277,4 +279,5 @@ class Subscription(Generic[_T]):
     def _fingerprint(self, snapshot: Snapshot) -> str:
         if self.relation not in snapshot.catalog.definitions:
             return ""
-        return fingerprint(snapshot.manifest, snapshot.upstream([self.relation]))
+        upstream = snapshot.upstream([self.relation])
+        return rows_fingerprint(snapshot.manifest.catalog, upstream)

@@ -20,8 +20,9 @@ from laminar.delta.program import Mapped, Merged
 from laminar.delta.render import change
 from laminar.model.event_time import END_OF_TIME, final, through
 from laminar.model.trace import WEIGHT, Segment
+from laminar.model.trace_name import partial_trace
 from laminar.plan.nodes import Horizon, Project
-from laminar.runtime.catalog.storage_plan import StoragePlan, partial_trace
+from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.relations.trace_versions import TraceVersions
 from laminar.runtime.spark.statement_cache import StatementCache
@@ -84,7 +85,7 @@ class Bindings:
         first: relations that are filled for the first time.
         careful: rows that are taken back within a binding are left out of it, at a cost.
         epoch_time: the epoch's time.
-        ports: what statements that run at once read segments through; without, none is kept.
+        statement_cache: what statements that run at once are kept in; without, none is kept.
     """
 
     def __init__(
@@ -112,10 +113,10 @@ class Bindings:
             self._statement_cache.serve(relations, len(relations.by_name))
         self._bound: set[str] = set()
         self._cuts: dict[str, tuple[str, tuple[Segment, ...]]] = {}  # name -> schema, segments
-        self._views: dict[str, str] = {}  # binding -> the view of its port
+        self._views: dict[str, str] = {}  # binding -> the view of its link folder
         self._loose: set[str] = set()  # names of frames that only this epoch has
         self._shared: dict[str, DataFrame] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
     def state(self, name: str) -> State:
         """Return what is known of a relation in this epoch."""
@@ -189,7 +190,8 @@ class Bindings:
     def _provide_binding(self, name: str, version: Version, binding: str, known: _Names) -> None:
         if binding in self._shared:
             if binding not in self._loose:
-                self.bind(binding, self._shared[binding])
+                self._shared[binding].createOrReplaceTempView(binding)
+                self._loose.add(binding)
             return
         definition = self._definition(name, version)
         if definition is None:
@@ -215,7 +217,7 @@ class Bindings:
             self._store.frame(schema, segments).createOrReplaceTempView(binding)
             return
         if binding not in self._views:
-            # Once an epoch: a statement that reads the port may be running already.
+            # Once an epoch: a statement that reads the folder may be running already.
             self._views[binding] = known.statement_cache.view(binding, schema, segments)
         known.defined.setdefault(binding, f"SELECT * FROM {self._views[binding]}")
 
@@ -247,12 +249,11 @@ class Bindings:
 
     def frame(self, name: str, version: Version) -> DataFrame:
         """Return one binding of a relation as a frame with weights."""
-        with self._lock:
-            binding = table(name, version)
-            if binding in self._shared:
-                return self._shared[binding]
-            definition = self._definition(name, version)
-            return self._stored(name, version) if definition is None else self.run(*definition)
+        shared = self._shared.get(table(name, version))
+        if shared is not None:
+            return shared
+        definition = self._definition(name, version)
+        return self._stored(name, version) if definition is None else self.run(*definition)
 
     def _stored(self, name: str, version: Version) -> DataFrame:
         trace_versions = self.versions[name]

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from laminar.delta.change import State, Version
 from laminar.delta.program import Merged, Periodic
 from laminar.model.trace import Segment, Trace
-from laminar.runtime.catalog.storage_plan import (
-    BaseTable,
-    StoragePlan,
-    partial_trace,
-    pending_trace,
-)
+from laminar.model.trace_name import partial_trace, pending_trace
+from laminar.runtime.catalog.storage_plan import BaseTable, StoragePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +21,7 @@ class TraceVersions:
     delta: tuple[Segment, ...] = ()
 
     def segments(self, version: Version) -> tuple[Segment, ...]:
-        """Return the segments of one binding."""
+        """Return the segments of one version: after = before + delta."""
         match version:
             case Version.BEFORE:
                 return self.before

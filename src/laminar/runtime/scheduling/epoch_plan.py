@@ -9,7 +9,7 @@ Every view has a *cursor*: the epoch that its rows are of. The laws:
   together can be read at the least of its cursors, and a view over inputs of different cursors can
   follow the slowest of them.
 
-A view moves by a *pass*: its inputs as they were at the start, and all that came up to the stop as
+A view goes by *moves*: its inputs as they were at the start, and all that came up to the stop as
 one delta. For each stop, views that are further ahead go first: they include all that others read.
 """
 
@@ -42,7 +42,7 @@ class Hold:
     detail: str = ""
 
     def told(self, view: str) -> str:
-        """Say it in words."""
+        """Say it in words, as system tables and EXPLAIN show it for a view."""
         own = f"{self.reason.value}: {self.detail}" if self.detail else self.reason.value
         return own if view == self.because else f"waits for {self.because} ({own})"
 
@@ -67,11 +67,12 @@ class EpochPlan:
     """View -> its cursor when all goes well."""
     held: Mapping[str, Hold]
     """Views that do not reach the epoch."""
-    passes: tuple[Move, ...]
+    moves: tuple[Move, ...]
+    """In the order they run."""
     groups: tuple[tuple[str, ...], ...] = ()
 
     def stepping(self) -> frozenset[str]:
-        """Views that move."""
+        """Return the views that move, however far."""
         return frozenset(view for view in self.after if self.after[view] > self.before[view])
 
     def falls_with(self, failed: Iterable[str], readers: Mapping[str, Iterable[str]]) -> set[str]:
@@ -92,7 +93,7 @@ class EpochPlan:
         left = {self.before[view] for view in down if view in self.before}
         return any(
             each.start < cursor < each.stop
-            for each in self.passes
+            for each in self.moves
             if each.views - down
             for cursor in left
         )
@@ -129,10 +130,10 @@ def plan_steps(
         if target < epoch:
             behind = min((each for each in inputs if each in held), key=lambda each: after[each])
             held |= dict.fromkeys(group, held[behind])
-    return EpochPlan(epoch, cursors, after, held, _passes(cursors, after), tuple(groups))
+    return EpochPlan(epoch, cursors, after, held, _moves(cursors, after), tuple(groups))
 
 
-def _passes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Move, ...]:
+def _moves(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Move, ...]:
     found: list[Move] = []
     at = dict(before)
     for stop in sorted(set(after.values())):

@@ -5,13 +5,12 @@ See `epoch_plan` for the laws.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from laminar.errors import NoCommonEpoch
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
 from laminar.mv import MvState
 from laminar.mv.retry import Failure, RetryPolicy
@@ -38,7 +37,7 @@ class Counters:
 
 
 class ViewScheduler:
-    """The progress of all views; whoever changes it holds the ledger's lock.
+    """The progress of all views; whoever changes it has the writer's turn.
 
     Args:
         defined: what there is.
@@ -52,13 +51,13 @@ class ViewScheduler:
         self._defined = defined
         self._manifest = manifest
         self._clock = clock
-        self._locked: set[str] = set()
-        self._guard = threading.Lock()
+        self._locked: dict[object, frozenset[str]] = {}
+        """Who builds views anew -> which; each puts in and takes out its own."""
         self.restore()
 
     def restore(self) -> None:
         """Go on from what the newest manifest says; what was counted before is forgotten."""
-        self.progress = ViewProgress.from_json(self._manifest().state)
+        self.progress = ViewProgress.from_state(self._manifest().state)
         self.counters: dict[str, Counters] = {}
         self._known: tuple[StreamingDag, list[ViewGroup]] | None = None
 
@@ -75,14 +74,11 @@ class ViewScheduler:
 
     def reach(self, names: Iterable[str]) -> int:
         """Return the newest epoch that all of some relations have; tables have all."""
-        return min((self.cursor(each) for each in names), default=self._manifest().epoch)
+        return self.progress.reach(names, self._manifest().epoch)
 
     def require(self, view: str, inputs: Iterable[str], at: int) -> None:
         """Raise if a view cannot be computed at an epoch because an input began after it."""
-        for name in inputs:
-            if self.progress.filled.get(name, 0) > at:
-                slow = min(inputs, key=self.cursor)
-                raise NoCommonEpoch(name, self.progress.filled[name], slow, at, reader=view)
+        self.progress.require(inputs, at, list(inputs), reader=view)
 
     def stops(self, view: str) -> list[int]:
         """Return the epochs at which a view must be readable, oldest first; the last is its own."""
@@ -133,7 +129,8 @@ class ViewScheduler:
         """
         registry = self._defined.catalog.registry
         groups = self.groups()
-        situation = HoldRules(self._defined.catalog, self.progress, frozenset(self._locked), now_ms)
+        locked = frozenset[str]().union(*tuple(self._locked.values()))
+        situation = HoldRules(self._defined.catalog, self.progress, locked, now_ms)
         skipped = situation.skipped(groups, frozenset(forced))
         for view, reason in (failed or {}).items():
             skipped[view] = Hold(Skip.FAILED, view, reason)
@@ -258,11 +255,11 @@ class ViewScheduler:
         failures = {**self.progress.failures, **failed}
         return self.with_progress(replace(self.progress, failures=failures))
 
-    def saved(self) -> dict[str, Any]:
+    def saved(self, state: EngineState) -> EngineState:
         """Return what a manifest has to carry; relations that are gone are forgotten."""
         catalog = self._defined.catalog
         self.progress = self.progress.only(catalog.programs, self._defined.tables())
-        return {"paused": sorted(self.paused), **self.progress.to_json()}
+        return replace(self.progress.saved(state), paused=self.paused)
 
     def can_move(self, view: str) -> bool:
         """Whether a view would move if it were asked to."""
@@ -272,10 +269,9 @@ class ViewScheduler:
     @contextmanager
     def locked(self, views: Collection[str]) -> Iterator[None]:
         """Keep views where they are while somebody builds them anew beside the epochs."""
-        with self._guard:
-            self._locked |= set(views)
+        builder = object()
+        self._locked[builder] = frozenset(views)
         try:
             yield
         finally:
-            with self._guard:
-                self._locked -= set(views)
+            del self._locked[builder]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
+from laminar.errors import NoCommonEpoch
+from laminar.model.state import EngineState
 from laminar.mv.retry import Failure
 
 
@@ -29,6 +30,33 @@ class ViewProgress:
     def cursor(self, view: str, epoch: int) -> int:
         """Return the epoch that a view's rows are of, while the newest is `epoch`."""
         return self.behind.get(view, epoch)
+
+    def reach(self, names: Iterable[str], epoch: int) -> int:
+        """Return the newest epoch that all of some relations have; tables have all up to `epoch`.
+
+        That they have it does not mean that they can be read there together: see `require`.
+        """
+        return min((self.cursor(each, epoch) for each in names), default=epoch)
+
+    def require(
+        self, names: Iterable[str], at: int, among: Sequence[str], *, reader: str = ""
+    ) -> None:
+        """Refuse to read relations together at an epoch if one of them begins after it.
+
+        Args:
+            names: all that would be read.
+            at: the epoch, which is behind because of one of `among`.
+            among: the relations that were asked for; the message names the slowest.
+            reader: the view that would read them.
+
+        Raises:
+            NoCommonEpoch: one begins later.
+        """
+        for name in names:
+            begins = self.filled.get(name, 0)
+            if begins > at:
+                slowest = min(among, key=lambda each: self.cursor(each, begins))
+                raise NoCommonEpoch(name, begins, slowest, at, reader=reader)
 
     def live(self) -> frozenset[int]:
         """Return the epochs before the newest that some view stands at."""
@@ -60,26 +88,26 @@ class ViewProgress:
             stepped_ms={**self.stepped_ms, **dict.fromkeys(names, now_ms)},
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for a manifest's state."""
-        return {
-            "held": dict(self.behind),
-            "filled": dict(self.filled),
-            "failures": {view: asdict(each) for view, each in self.failures.items()},
-            "gated": sorted(self.gated),
-            "stepped_ms": dict(self.stepped_ms),
-            "commits": dict(self.commits),
-        }
+    def saved(self, state: EngineState) -> EngineState:
+        """Return what a manifest carries, with this in it."""
+        return replace(
+            state,
+            behind=self.behind,
+            filled=self.filled,
+            failures={view: asdict(each) for view, each in self.failures.items()},
+            gated=self.gated,
+            stepped_ms=self.stepped_ms,
+            commits=self.commits,
+        )
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> ViewProgress:
-        """Read it back from a manifest's state."""
-        failures = state.get("failures", {})
+    def from_state(cls, state: EngineState) -> ViewProgress:
+        """Read it back from what a manifest carries."""
         return cls(
-            behind=dict(state.get("held", {})),
-            filled=dict(state.get("filled", {})),
-            failures={view: Failure(**each) for view, each in failures.items()},
-            gated=frozenset(state.get("gated", ())),
-            stepped_ms=dict(state.get("stepped_ms", {})),
-            commits=dict(state.get("commits", {})),
+            behind=state.behind,
+            filled=state.filled,
+            failures={view: Failure(**each) for view, each in state.failures.items()},
+            gated=state.gated,
+            stepped_ms=state.stepped_ms,
+            commits=state.commits,
         )

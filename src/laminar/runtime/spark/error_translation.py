@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from laminar.delta.program import Shape
@@ -16,11 +16,15 @@ from laminar.errors import (
     UnknownColumn,
     UnknownFunction,
     UnknownRelation,
+    sentences,
 )
 from laminar.sql.tokens import tokenize
 
 SPARK_FAILS = (PySparkException, Py4JJavaError)
 """What Spark raises; the second where PySpark does not translate."""
+
+START_FAILS = (PySparkException, Py4JError)
+"""What starting Spark raises; the second also if Java is gone before it has answered."""
 
 _PART = re.compile(r"`((?:[^`]|``)*)`")
 _PARSED_AT = re.compile(r"\(line (\d+), pos (\d+)\)")
@@ -130,7 +134,7 @@ def _parts(name: str) -> list[str]:
 
 def first_sentence(error: BaseException) -> str:
     """Return what an error says, without the plan and the stack below it."""
-    return _message(error).strip().split("\n")[0].split(" SQLSTATE")[0].strip()
+    return sentences.first_sentence(_message(error))
 
 
 def _message(error: BaseException) -> str:

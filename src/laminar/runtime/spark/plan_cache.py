@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _SIZELESS = frozenset(
         "LogicalRelation",
         "OneRowRelation",
         "Project",
+        "Repartition",
         "Sort",
         "Union",
         "Window",
@@ -73,6 +75,22 @@ class PreparedStatement:
         return anew
 
 
+class FolderRelation:
+    """Spark's relation over a folder, shared by all statements that read it.
+
+    Args:
+        folder: a frame of its files.
+    """
+
+    def __init__(self, folder: DataFrame) -> None:
+        self._java = _analysed(folder)
+
+    def list_again(self) -> int:
+        """Let statements read the files that are there now; return how many Spark has found."""
+        self._java.refresh()
+        return len(self._java.relation().location().inputFiles())
+
+
 class Planner:
     """What a session's statements are prepared with.
 
@@ -86,13 +104,13 @@ class Planner:
         spark = session._jvm.org.apache.spark.sql  # type: ignore[union-attr]  # noqa: SLF001
         self._of_rows = spark.classic.Dataset.ofRows
         self._stage = spark.execution.adaptive.LogicalQueryStage
-        self._marking = spark.execution.datasources.MarkSingleTaskExecution
+        self._one_task_mark = _one_task_mark(spark.execution.datasources)
         self._rules = spark.catalyst.optimizer
         self._patterns = spark.catalyst.trees.TreePattern
 
     def plan(self, frame: DataFrame) -> Any | None:
         """Return a plan for good, if there can be one."""
-        execution = frame._jdf.queryExecution()  # noqa: SLF001
+        execution = _execution(frame)
         if not self._holds(execution):
             return None
         # How Spark itself puts what it has planned into a plan that is not finished.
@@ -109,14 +127,16 @@ class Planner:
         java = self._of_rows(self._session._jsparkSession, plan)  # noqa: SLF001
         return ClassicFrame(java, self._session)
 
-    def by_one_task(self, relation: Any) -> DataFrame:
-        """Return a frame of a relation's rows in one partition, if it is small enough for that.
+    def by_one_task(self, folder: DataFrame) -> DataFrame:
+        """Return a frame of a folder's rows in one partition, if it is small enough for that.
 
         One partition is what every operator asks of its input: nothing is shuffled. A `coalesce`
-        would say so too, but it cuts generated code in two, and rows have to be made in between.
+        says so too, but it cuts generated code in two, and rows have to be made in between.
         """
-        marked = relation.clone()
-        marked.setTagValue(self._marking.markTag(), True)
+        if self._one_task_mark is None:
+            return folder.coalesce(1)
+        marked = _analysed(folder).clone()
+        marked.setTagValue(self._one_task_mark, True)
         return self.frame(marked)
 
     def _holds(self, execution: Any) -> bool:
@@ -133,6 +153,20 @@ class Planner:
         """Say whether a string means a moment, such as 'now', in a plan."""
         written_out = self._rules.ReplaceExpressions.apply(analysed)
         return not self._rules.SpecialDatetimeValues.apply(written_out).fastEquals(written_out)
+
+
+def _execution(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution()  # noqa: SLF001
+
+
+def _analysed(frame: DataFrame) -> Any:
+    return _execution(frame).analyzed()
+
+
+def _one_task_mark(datasources: Any) -> Any | None:
+    """Return the tag of relations that one task shall read; Spark has it from 4.3 on."""
+    marking = datasources.MarkSingleTaskExecution
+    return marking.markTag() if isinstance(marking, JavaClass) else None
 
 
 def _nodes(plan: Any) -> list[str]:

@@ -11,8 +11,9 @@ from weakref import WeakKeyDictionary
 
 from laminar.errors import JavaUnavailable, SparkUnavailable
 from laminar.preflight import java_problem
-from laminar.runtime.spark.hadoop import lighten
-from laminar.runtime.spark.java_stderr import JavaErrors
+from laminar.runtime.spark.access import access_to, way_to_start
+from laminar.runtime.spark.error_translation import START_FAILS, first_sentence
+from laminar.runtime.spark.portable import PortableSpark
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -25,9 +26,9 @@ _EPOCH_SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.cbo.enabled": "false",
-    # Of how many files one task may read what is marked for it, see `prepared`.
+    # Of how many files one task may read what is marked for it (`plan_cache`).
     "spark.sql.optimizer.singleTaskExecution.maxNumFiles": "1000000",
-    # Only this kind of relation can be told that the files of a folder are others, see `ports`.
+    # Only this kind of relation can be told that the files of a folder are others (`plan_cache`).
     "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
     # Spark describes every plan to listeners, at length, whether anybody listens or not.
     "spark.sql.ui.explainMode": "simple",
@@ -108,8 +109,6 @@ def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
     problem = java_problem()
     if problem is not None:
         raise JavaUnavailable(problem)
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
@@ -120,20 +119,15 @@ def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
         # Python functions run in this Python, not in whichever comes first on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
-        _start_context(_configured(master, verbose=verbose), verbose=verbose)
+        # The portable way hides nothing of what Java prints.
+        way = PortableSpark if verbose else way_to_start()
+        way.start(_configured(master, verbose=verbose))
         spark = SparkSession.builder.getOrCreate()
         if master.startswith("local"):
-            lighten(spark)
+            access_to(spark).lighten(spark)
         return spark
-    except (Py4JError, PySparkException) as error:
-        raise SparkUnavailable(master, _fact(error)) from None
-
-
-def _fact(error: BaseException) -> str:
-    """Return the sentence that says what happened, without the Java stack."""
-    raised = getattr(error, "java_exception", None)
-    text = str(raised.getMessage()) if raised is not None else str(error)
-    return text.strip().partition("\n")[0]
+    except START_FAILS as error:
+        raise SparkUnavailable(master, first_sentence(error)) from None
 
 
 def _configured(master: str, *, verbose: bool) -> SparkConf:
@@ -145,24 +139,6 @@ def _configured(master: str, *, verbose: bool) -> SparkConf:
     conf = SparkConf().setMaster(master).setAppName("laminar")
     conf.set("spark.driver.extraJavaOptions", java.strip())
     return conf.setAll([*_EMBEDDED_SETTINGS.items(), *local.items()])
-
-
-def _start_context(conf: SparkConf, *, verbose: bool) -> None:
-    """Start Java and its Spark; unless asked for, without what Java itself has to say."""
-    from pyspark import SparkContext
-    from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
-
-    if verbose or SparkContext._gateway is not None:  # noqa: SLF001
-        SparkContext.getOrCreate(conf)
-        return
-    errors = JavaErrors()
-    try:
-        gateway = launch_gateway(conf, {"stderr": errors.theirs})  # type: ignore[no-untyped-call]
-    except PySparkRuntimeError:
-        raise SparkUnavailable(str(conf.get("spark.master")), errors.last_words()) from None
-    errors.forward()
-    SparkContext(conf=conf, gateway=gateway)
 
 
 def quiet() -> None:

@@ -3,11 +3,12 @@
 Of a small epoch's time, most went into finding out what its statements mean and how to run them:
 reading their text, looking up names, making frames of files and views of frames, planning. All of
 that is the same as the epoch before, but for the files that a binding stands on. So a binding is
-read through a port: a folder of links, which each epoch points at the segments of its own. A
-statement over ports keeps its meaning, and only Spark's list of the folder's files is made anew.
+read through a folder of links, which each epoch points at the segments of its own. A statement over
+such folders keeps its meaning, and only Spark's list of the folder's files is made anew.
 
-Law: a frame of `statement` runs before any of its ports is pointed elsewhere. So whoever computes
-asks for it in the epoch that it computes in; frames that others may keep are made without ports.
+Law: a frame of `statement` runs before any of its folders is pointed elsewhere. So whoever computes
+asks for it in the epoch that it computes in; frames that others may keep are made of the files
+themselves.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from laminar.errors.store import SegmentMissing
 from laminar.model.trace import Segment
-from laminar.runtime.spark.plan_cache import Planner, PreparedStatement
+from laminar.runtime.spark.plan_cache import FolderRelation, Planner, PreparedStatement
 from laminar.store import SegmentStore, durable_files
 from laminar.store.collect import relaxed
 from laminar.store.segments import ONE_TASK
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("laminar.epochs")
 
-PORTS = "ports"
+LINKS = "links"
 """Their folder under the store's root; what is in it means nothing to the next process."""
+
+_ONCE_CALLED = "ports"
+"""How older versions called it; one that was killed has left it there."""
 
 _KEPT = 8
 """Statements that are remembered for each relation: by what is known of its inputs, and which of
@@ -46,8 +50,7 @@ class LinkFolder:
     """A folder of links, and the views over it."""
 
     folder: Path
-    plan: Any
-    """Spark's relation over the folder, shared by all statements that read it."""
+    relation: FolderRelation
     view: str
     """All partitions."""
     view_of_one: str
@@ -73,14 +76,13 @@ class LinkFolder:
             for name in wanted.keys() - there:
                 (self.folder / name).symlink_to(wanted[name])
         durable_files.failpoint("port.after_links")
-        self.plan.refresh()
-        if len(self.plan.relation().location().inputFiles()) != len(names):
+        if self.relation.list_again() != len(names):
             raise SegmentMissing(str(self.folder))
         self.shown = frozenset(wanted)
 
 
 class StatementCache:
-    """The ports of one session, and the statements over them.
+    """The link folders of one session, and the statements over them.
 
     Args:
         session: where statements are analysed.
@@ -90,8 +92,8 @@ class StatementCache:
     def __init__(self, session: SparkSession, store: SegmentStore) -> None:
         self._session = session
         self._store = store
-        self._folder = store.root / PORTS / uuid.uuid4().hex[:12]
-        self._ports: dict[tuple[str, str], LinkFolder] = {}
+        self._folder = store.root / LINKS / uuid.uuid4().hex[:12]
+        self._link_folders: dict[tuple[str, str], LinkFolder] = {}
         self._empties: dict[tuple[str, str], str] = {}
         self._planner = Planner(session)
         self._statements: OrderedDict[str, PreparedStatement] = OrderedDict()
@@ -103,7 +105,7 @@ class StatementCache:
 
     @property
     def are_possible(self) -> bool:
-        """Whether there can be links where the segments are; without them, there are no ports."""
+        """Whether there can be links where the segments are; without them, nothing is kept."""
         with self._lock:
             if self._are_possible is None:
                 self._are_possible = self._try_links()
@@ -123,7 +125,7 @@ class StatementCache:
                 self._most = _KEPT * relations
 
     def view(self, binding: str, schema: str, segments: Sequence[Segment]) -> str:
-        """Point the port of a binding at segments; return the name under which it can be read.
+        """Point the folder of a binding at segments; return the name under which it can be read.
 
         Raises:
             SegmentMissing: a file is gone.
@@ -132,15 +134,15 @@ class StatementCache:
         with self._lock:
             if not names:
                 return self._empty(binding, schema)
-            port = self._ports.get((binding, schema))
-            if port is None:
-                port = self._ports[binding, schema] = self._open(binding, schema)
-            port.point(self._store.root, names)
+            found = self._link_folders.get((binding, schema))
+            if found is None:
+                found = self._link_folders[binding, schema] = self._open(binding, schema)
+            found.point(self._store.root, names)
         rows = sum(segment.rows for segment in segments)
-        return port.view if rows > ONE_TASK else port.view_of_one
+        return found.view if rows > ONE_TASK else found.view_of_one
 
     def statement(self, sql: str) -> DataFrame:
-        """Return the frame of a statement that names nothing but ports, prepared before or now."""
+        """Return the frame of a statement that names only such views, prepared now or before."""
         with self._lock:
             found = self._statements.get(sql)
             if found is not None:
@@ -172,9 +174,8 @@ class StatementCache:
             folder.mkdir(parents=True)
         frame = self._store.folder_frame(schema, folder)
         frame.createOrReplaceTempView(names[0])
-        plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
-        self._planner.by_one_task(plan).createOrReplaceTempView(names[1])
-        return LinkFolder(folder, plan, *names)
+        self._planner.by_one_task(frame).createOrReplaceTempView(names[1])
+        return LinkFolder(folder, FolderRelation(frame), *names)
 
     def _empty(self, binding: str, schema: str) -> str:
         found = self._empties.get((binding, schema))
@@ -185,21 +186,22 @@ class StatementCache:
 
     def _next_name(self, binding: str) -> str:
         self._made += 1
-        return f"{binding}__port_{self._made}"
+        return f"{binding}__links_{self._made}"
 
     def _forget(self) -> None:
-        for port in self._ports.values():
-            self._session.catalog.dropTempView(port.view)
-            self._session.catalog.dropTempView(port.view_of_one)
+        for folder in self._link_folders.values():
+            self._session.catalog.dropTempView(folder.view)
+            self._session.catalog.dropTempView(folder.view_of_one)
         for name in self._empties.values():
             self._session.catalog.dropTempView(name)
-        self._ports.clear()
+        self._link_folders.clear()
         self._empties.clear()
         self._statements.clear()
         durable_files.remove_tree(self._folder, point="port")
 
 
-def remove_ports(root: Path) -> None:
+def remove_links(root: Path) -> None:
     """Remove all links: at the end, and at the beginning what a killed process has left."""
-    if (root / PORTS).exists():
-        durable_files.remove_tree(root / PORTS, point="port")
+    for name in (LINKS, _ONCE_CALLED):
+        if (root / name).exists():
+            durable_files.remove_tree(root / name, point="port")

@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
 
 from laminar.delta.change import Version, table
 from laminar.delta.program import Shape
 from laminar.delta.render import Everything, change
 from laminar.model.trace import ARRIVAL, WEIGHT
+from laminar.model.trace_name import TraceName
 from laminar.plan.nodes import Node
 from laminar.runtime.spark.functions import known_functions
+from laminar.runtime.spark.session import own_session, partitions
+from laminar.sql.tokens import Kind, tokenize
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_ALL_FIELDS = 2**31 - 1
+_MARK = "laminar~moment"
+"""A string that is no time, nor anything else; so nobody computes what its cast would give."""
+
+_CAST_TO_TIME = re.compile(rf"cast\({_MARK} as (timestamp|date)")
+
+_COMPUTING = ("ConstantFolding", "ConvertToLocalRelation")
+_TOLD_WHOLE = {
+    # EXPLAIN cuts long plans and long lists short.
+    "spark.sql.maxPlanStringLength": str(2**31 - 16),
+    "spark.sql.debug.maxToStringFields": str(2**31 - 1),
+    # What can be computed stays as it is written.
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _COMPUTING
+    ),
+}
 
 
 class SparkTyper:
@@ -26,6 +45,13 @@ class SparkTyper:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._lock = threading.Lock()
+        for name, value in _TOLD_WHOLE.items():
+            session.conf.set(name, value)
+
+    @classmethod
+    def beside(cls, spark: SparkSession) -> SparkTyper:
+        """Return one in a session of its own: names that are declared there disturb nobody."""
+        return cls(own_session(spark, partitions()))
 
     def functions(self) -> tuple[str, ...]:
         """Return the names of all functions."""
@@ -39,7 +65,7 @@ class SparkTyper:
         weighted = _empty(self._session, shape.numbered if numbered else shape.stored)
         for version in Version:
             weighted.createOrReplaceTempView(table(shape.name, version))
-        if "#" not in shape.name:
+        if TraceName.parse(shape.name).part is None:
             plain = weighted.drop(WEIGHT, ARRIVAL)
             plain.createOrReplaceTempView(f"`{shape.name}`")
 
@@ -62,14 +88,40 @@ class SparkTyper:
         return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
     def reads_as_time(self, sql: str, text: str) -> bool:
-        """Say whether a string stands for a time somewhere in a query."""
-        with self._lock:
-            plan = self._session.sql(sql)._jdf.queryExecution().analyzed()  # noqa: SLF001
-        rules = self._session._jvm.org.apache.spark.sql.catalyst.optimizer  # type: ignore[union-attr]  # noqa: SLF001
-        written_out = rules.ReplaceExpressions.apply(plan)
-        shown = str(written_out.treeString(False, False, _ALL_FIELDS, False, False))
-        return re.search(rf"cast\({re.escape(text)} as (timestamp|date)", shown) is not None
+        """Say whether a string stands for a time somewhere in a query.
+
+        Another string in its place would be read as one too, and EXPLAIN tells.
+        """
+        return any(self._reads_mark_as_time(marked) for marked in _marked(sql, text))
+
+    def _reads_mark_as_time(self, sql: str) -> bool:
+        try:
+            with self._lock:
+                told = self._session.sql(f"EXPLAIN EXTENDED {sql}").collect()[0][0]
+        except PySparkException as error:
+            return _misses_time_literal(error)
+        return _CAST_TO_TIME.search(told) is not None
 
 
-def _empty(session: SparkSession, ddl: str):  # type: ignore[no-untyped-def]
-    return session.sql(f"SELECT r.* FROM (SELECT CAST(NULL AS STRUCT<{ddl}>) AS r) WHERE false")
+def _marked(sql: str, text: str) -> Iterator[str]:
+    """Yield a query with a mark in the place of a string, once for each place that it stands in."""
+    for token in tokenize(sql):
+        if token.kind is Kind.STRING and token.value == text:
+            yield f"{sql[: token.start]}'{_MARK}'{sql[token.end :]}"
+
+
+def _misses_time_literal(error: PySparkException) -> bool:
+    """Say whether a mark stands where the parser wants a time: TIMESTAMP '09:00'."""
+    facts = error.getMessageParameters() or {}
+    return error.getCondition() == "INVALID_TYPED_LITERAL" and facts["valueType"].startswith(
+        ('"TIMESTAMP', '"DATE')
+    )
+
+
+def _empty(session: SparkSession, ddl: str) -> DataFrame:
+    """Return a relation of which the optimizer does not know that it has no rows.
+
+    It would forget whatever is computed from them, and EXPLAIN could not show it.
+    """
+    row = f"get(CAST(array() AS ARRAY<STRUCT<{ddl}>>), CAST(id AS INT))"
+    return session.sql(f"SELECT r.* FROM (SELECT {row} AS r FROM range(0))")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from laminar.runtime.spark.access import access_to
 from laminar.runtime.spark.session import own_session, partitions
 from laminar.runtime.spark.statement_cache import StatementCache
 from laminar.store import SegmentStore
@@ -23,18 +24,18 @@ class Workspace:
 
     session: SparkSession
     store: SegmentStore
-    statement_cache: StatementCache
+    statement_cache: StatementCache | None
 
     @classmethod
     def beside(cls, root: Path, spark: SparkSession) -> Workspace:
-        """Return a room of a new session beside the user's."""
+        """Return a workspace of a new session beside the user's."""
         session = own_session(spark, partitions())
         store = SegmentStore(root, session)
-        return cls(session, store, StatementCache(session, store))
+        return cls(session, store, access_to(spark).statement_cache(session, store))
 
 
 class Workspaces:
-    """As many rooms as epochs may overlap; there is always a first."""
+    """As many workspaces as epochs may overlap; there is always a first."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self._root = root
@@ -51,7 +52,7 @@ class Workspaces:
         return self._all[epoch % len(self._all)]
 
     def furnish(self, count: int, collect_limit: int) -> None:
-        """Have at least so many rooms, and let each carry deltas of so many rows by itself."""
+        """Have at least so many workspaces, and let each carry deltas of so many rows by itself."""
         while len(self._all) < count:
             self._all.append(Workspace.beside(self._root, self._spark))
         for workspace in self._all:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.sink import AT_LEAST_ONCE
@@ -16,8 +17,9 @@ from laminar.dag import (
 )
 from laminar.delta.program import Shape
 from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, NotSupported
+from laminar.model.trace_name import is_plain
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition, ViewDefinition
-from laminar.runtime.catalog.python_objects import OBJECT, CodeSink, Spread
+from laminar.runtime.catalog.python_objects import OBJECT, Spread
 from laminar.runtime.catalog.view_options import resolve
 from laminar.runtime.engine.open import attach_operator
 from laminar.runtime.epoch.python_operators import placed
@@ -36,10 +38,19 @@ if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
 
 
+@dataclass(frozen=True, slots=True)
+class CodeSink:
+    """A function, or a connector, that Python code hands in as a sink."""
+
+    write: Callable[[int, DataFrame], object]
+    promise: str = AT_LEAST_ONCE
+
+
 def attach(engine: Engine, dag: StreamingDag) -> None:
     """Define every node of a DAG that is not defined yet, in execution order."""
     dag.validate()
     _refuse_unused(dag)
+    _refuse_names(engine, dag)
     for node_id in dag.execution_order():
         node = dag.nodes[node_id]
         inputs = tuple(dag.nodes[each].name for each in dag.upstream(node_id))
@@ -76,6 +87,14 @@ def _refuse_unused(dag: StreamingDag) -> None:
             raise NotSupported(f"output port {edge.source_port} on the edge {ends}", "use port 0")
 
 
+def _refuse_names(engine: Engine, dag: StreamingDag) -> None:
+    """Refuse new names under which another one's parts or accumulators may be kept."""
+    for node in dag.nodes.values():
+        keeps_rows = node.node_type is not DagNodeType.SINK
+        if keeps_rows and not is_plain(node.name) and not engine.defined.catalog.exists(node.name):
+            raise NotSupported(f'the name "{node.name}"', "choose one without # and !")
+
+
 def _source(engine: Engine, node: DagNode) -> None:
     connector = node.operator
     if connector is not None and not isinstance(connector, Source):
@@ -83,9 +102,10 @@ def _source(engine: Engine, node: DagNode) -> None:
     is_known = engine.defined.catalog.exists(node.name)
     if not is_known and node.output_schema is None:
         raise InvalidSchema(f'source "{node.name}" has no schema; give one with schema=')
-    if connector is not None:
-        engine.defined.sources[node.name] = connector
     if is_known or node.output_schema is None:
+        if connector is not None:
+            with engine.ledger.turn(f"the connector of {node.name}"):
+                engine.defined.sources[node.name] = connector
         return
     columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
     create_table(
@@ -93,6 +113,7 @@ def _source(engine: Engine, node: DagNode) -> None:
         TableDefinition(
             node.name, columns, is_source=True, connector=OBJECT if connector is not None else None
         ),
+        connector,
     )
 
 

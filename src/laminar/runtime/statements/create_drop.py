@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from laminar.connectors.source import close
+from laminar.connectors.source import Source, close
 from laminar.delta.program import Program
 from laminar.errors import HasDependents, NotSupported
 from laminar.runtime.catalog.definitions import (
@@ -17,7 +17,8 @@ from laminar.runtime.catalog.definitions import (
 )
 from laminar.runtime.catalog.python_objects import Spread, applied
 from laminar.runtime.catalog.source_options import changed, parse
-from laminar.runtime.engine.open import open_source
+from laminar.runtime.engine.closing import close_all
+from laminar.runtime.engine.open import build_source
 from laminar.runtime.event_time.late_batch import LATE_ROWS
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.sql.rewrite_options import with_source_options
@@ -26,20 +27,45 @@ if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
 
 
-def create_table(engine: Engine, definition: TableDefinition) -> None:
-    """Define a table or source; it is empty."""
-    with engine.ledger.lock:
-        engine.defined.catalog.refuse_duplicate(definition.name)
-        open_source(engine, definition)
+def create_table(engine: Engine, definition: TableDefinition, source: Source | None = None) -> None:
+    """Define a table or source; it is empty.
+
+    Args:
+        engine: where.
+        definition: what it says of itself.
+        source: its connector, if that is an object of Python code.
+    """
+    name = definition.name
+    engine.defined.catalog.refuse_duplicate(name)
+    engine.ledger.turn.refuse_inside(f"CREATE {name}")
+    made = build_source(definition) if source is None else None  # may take its time: no turn yet
+    try:
+        with engine.changing(f"CREATE {name}"):
+            engine.defined.catalog.refuse_duplicate(name)
+            _let_in(engine, definition, source or made)
+    except Exception:
+        if made is not None:
+            close(made)
+        raise
+
+
+def _let_in(engine: Engine, definition: TableDefinition, source: Source | None) -> None:
+    """Commit a table, with its connector if it has one."""
+    try:
+        if source is not None:
+            engine.defined.sources[definition.name] = source
         engine.defined.catalog.add_table(definition)
         engine.time.watermarks.add(definition)
         engine.work.materialization.plan()
         engine.ledger.recommit()
+    except BaseException:
+        engine.defined.sources.pop(definition.name, None)
+        raise
 
 
 def configure_source(engine: Engine, name: str, given: Mapping[str, str]) -> None:
     """Set options of the way in of a source, from the next batch on."""
-    with engine.changing():
+    with engine.changing(f"options of {name}"):
         name = engine.defined.catalog.resolve(name)
         definition = engine.defined.catalog.definitions[name]
         if not isinstance(definition, TableDefinition) or not definition.is_source:
@@ -49,13 +75,15 @@ def configure_source(engine: Engine, name: str, given: Mapping[str, str]) -> Non
         sql = with_source_options(definition.sql, options) if definition.sql else ""
         engine.defined.catalog.definitions[name] = replace(definition, options=options, sql=sql)
         engine.ledger.recommit()
-        engine.work.inlets.forget(name)  # opened again with the options of now
+        end = engine.work.inlets.forget(name)  # opened again with the options of now
+    if end is not None:
+        end()
 
 
 def create_view(engine: Engine, definition: ViewDefinition) -> None:
     """Define a view and fill it from what its inputs hold now, at the current epoch."""
     late_to = definition.emission.late_to
-    with engine.changing():
+    with engine.changing(f"CREATE {definition.name}"):
         engine.defined.catalog.refuse_duplicate(definition.name)
         if late_to is not None:
             engine.defined.catalog.refuse_duplicate(late_to)
@@ -75,7 +103,7 @@ def create_operator(
     engine: Engine, definition: OperatorDefinition, operator: Any, spread: Spread = ()
 ) -> None:
     """Define a view that a Python operator maintains, and fill it."""
-    with engine.changing():
+    with engine.changing(f"CREATE {definition.name}"):
         engine.defined.catalog.refuse_duplicate(definition.name)
         program = Program(definition.name, (applied(definition, operator, spread),))
         engine.defined.operators[definition.name] = operator
@@ -91,41 +119,46 @@ def create_operator(
 
 def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]:
     """Drop a relation and, if asked, all that reads it."""
-    with engine.ledger.lock:
+    with engine.changing(f"DROP {name}"):
         dependents = engine.defined.catalog.registry.all_dependents(name)
         sinks = engine.outputs.sinks.of((*dependents, name))
         readers = [each for each in dependents if not _is_late_of(engine, each, name)]
         if (readers or sinks) and not cascade:
             raise HasDependents(name, (*readers, *sinks))
         dropped = (*reversed(dependents), name)
-        for each in sinks:
-            engine.outputs.sinks.remove(each)
-        for each in dropped:
-            engine.defined.catalog.remove(each)
-            engine.time.forget(each)
-            engine.work.inlets.forget(each)
-            source = engine.defined.sources.pop(each, None)
-            if source is not None:
-                close(source)
-        engine.work.materialization.plan()
-        kept = versions_of(engine.defined.catalog.relations, engine.ledger.manifest.traces)
-        traces = {
-            key: value
-            for key, value in engine.ledger.manifest.traces.items()
-            if key in kept or key == LATE_ROWS
-        }
-        offsets = {k: v for k, v in engine.ledger.manifest.offsets.items() if k not in dropped}
-        engine.ledger.commit(engine.ledger.epoch, traces, offsets)
-        # Ranges of a table that is gone must not be read from another one of its name.
-        logged = engine.ledger.wal.open_after(engine.ledger.epoch)
-        engine.ledger.wal.withdraw(engine.ledger.epoch + 1)
-        for epoch in (each for each in logged if engine.ledger.in_flight.holds(each.epoch)):
-            left = [each for each in epoch.ranges if each.table not in dropped]
-            engine.ledger.wal.begin(epoch.epoch, left, epoch.now_ms, epoch.said)
-        engine.work.runner.forget_log(engine.ledger.epoch)
+        with engine.outputs.sinks.removing(sinks):
+            _commit_without(engine, dropped)
+        ends = engine.leave(dropped)
+        _forget_log(engine, dropped)
         engine.ledger.pending.keep_only(engine.defined.tables())
-        engine.outputs.sinks.forget_cursors()
-        return dropped
+    close_all([*ends, engine.outputs.sinks.close_retired])
+    return dropped
+
+
+def _commit_without(engine: Engine, dropped: tuple[str, ...]) -> None:
+    """Commit that relations are gone, with their rows."""
+    for each in dropped:
+        engine.defined.catalog.remove(each)
+        engine.time.forget(each)
+    engine.work.materialization.plan()
+    kept = versions_of(engine.defined.catalog.relations, engine.ledger.manifest.traces)
+    traces = {
+        key: value
+        for key, value in engine.ledger.manifest.traces.items()
+        if key in kept or key == LATE_ROWS
+    }
+    offsets = {k: v for k, v in engine.ledger.manifest.offsets.items() if k not in dropped}
+    engine.ledger.commit(engine.ledger.epoch, traces, offsets)
+
+
+def _forget_log(engine: Engine, dropped: tuple[str, ...]) -> None:
+    """Forget ranges of tables that are gone: none may be read from another one of its name."""
+    logged = engine.ledger.wal.open_after(engine.ledger.epoch)
+    engine.ledger.wal.withdraw(engine.ledger.epoch + 1)
+    for epoch in (each for each in logged if engine.ledger.in_flight.holds(each.epoch)):
+        left = [each for each in epoch.ranges if each.table not in dropped]
+        engine.ledger.wal.begin(epoch.epoch, left, epoch.now_ms, epoch.said)
+    engine.work.runner.forget_log(engine.ledger.epoch)
 
 
 def _is_late_of(engine: Engine, name: str, view: str) -> bool:

@@ -1,6 +1,6 @@
 """A table as a change sees it: committed rows and all that is pending.
 
-Whoever asks holds the engine's lock: an epoch would move rows from the one to the other.
+Whoever asks has the writer's turn: an epoch would move rows from the one to the other.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from laminar.delta.change import Version, bag, columns, consolidate, quote
 from laminar.errors import NotSupported, RowNotFound, SqlSyntaxError
+from laminar.model.quoting import backquoted
+from laminar.model.spark_path import source_uri
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
-from laminar.runtime.ingest.arrival_numbers import pending_number
+from laminar.runtime.ingest.arriving_rows import pending_number
 from laminar.runtime.ingest.primary_keys import clashes, refuse_found, replacement
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.runtime.spark.functions import known_functions
-from laminar.runtime.statements.query import Reader, faces_at, quote_all
+from laminar.runtime.statements.query import Reader, bindings_at
 from laminar.store.collect import collect
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class CurrentRows:
             names, current = (*definition.shape.columns, ARRIVAL), self._rows(definition)
             try:
                 rows = bag(current, names, positive=False)
-                self._session.sql(rows).createOrReplaceTempView(quote_all(definition.name))
+                self._session.sql(rows).createOrReplaceTempView(backquoted(definition.name))
                 if weighted:
                     distinct = self._session.sql(consolidate(current, names))
                     distinct.createOrReplaceTempView(weighted)
@@ -134,7 +136,7 @@ class CurrentRows:
     def _rows(self, definition: TableDefinition) -> str:
         """Bind committed and pending rows of a table; return the query of both."""
         name, snapshot = definition.name, self._engine.snapshot()
-        _, bindings = faces_at(self._engine, self._session, self._store, snapshot=snapshot)
+        _, bindings = bindings_at(self._engine, self._session, self._store, snapshot=snapshot)
         bindings.frame(name, Version.AFTER).createOrReplaceTempView(_COMMITTED)
         start = snapshot.manifest.offsets.get(name) or 0
         listed = f"{columns(definition.shape.columns)}, {ARRIVAL}, {WEIGHT}"
@@ -143,7 +145,7 @@ class CurrentRows:
         if batches:
             self._engine.ledger.pending.verify(batches)  # Spark would not notice a changed footer
             schema = self._store.struct(definition.shape.numbered)
-            paths = [f"file://{batch.path}" for batch in batches]
+            paths = [source_uri(batch.path) for batch in batches]
             waiting = self._session.read.schema(schema).parquet(*paths)
             names = [quote(each) for each in definition.shape.columns]
             waiting = waiting.selectExpr(*names, f"{pending_number()} AS {ARRIVAL}", WEIGHT)

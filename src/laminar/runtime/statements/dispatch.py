@@ -14,6 +14,7 @@ from laminar.errors import (
     SqlSyntaxError,
     UnknownRelation,
 )
+from laminar.model.trace_name import SIGNS
 from laminar.runtime.catalog.compile_view import refuse_own_columns
 from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.catalog.source_options import for_connector, parse
@@ -49,7 +50,7 @@ _MODES = {
     s.EmitKind.PERIODICALLY: Mode.PERIODIC,
 }
 
-_OWN_SIGNS = "#!.`"
+_OWN_SIGNS = f"{SIGNS}.`"
 _OWN_ENDS = tuple(f"__{version.value}" for version in Version)
 
 

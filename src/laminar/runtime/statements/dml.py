@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from laminar.bridge.prefix import last_of_each
 from laminar.delta.change import columns, quote
@@ -36,27 +36,27 @@ _EACH_OF_PAIR = "SELECT __row.* FROM (SELECT EXPLODE(__pair) AS __row FROM ({}))
 
 
 class Dml:
-    """Changes to tables."""
+    """Changes to the rows of tables: durable when they return, seen after the next epoch."""
 
     def __init__(self, engine: Engine, reader: Reader) -> None:
         self._engine = engine
         self._reader = reader
         self._current = CurrentRows(engine, reader)
-        # Held from looking at the rows until the change is pending: two deletions of one row must
+        # Had from looking at the rows until the change is pending: two deletions of one row must
         # not both find it, nor may an epoch take rows away meanwhile.
-        self._changing = engine.ledger.lock
+        self._changing = engine.ledger.turn
         self._schemas: dict[tuple[Any, ...], pa.Schema] = {}
 
     def insert(self, table: str, rows: Any) -> int:
-        """Add rows."""
+        """Add rows; return how many."""
         definition = self._table(table)
         return self._admitted(definition, self._arrow(definition, rows))
 
     def delete(self, table: str, rows: Any) -> int:
-        """Take back one copy of each row."""
+        """Take back one copy of each row; raise if one is not there, then nothing is taken."""
         definition = self._kept_table(table)
         data = self._arrow(definition, rows)
-        with self._changing:
+        with self._changing(f"DELETE FROM {definition.name}"):
             return self._push(definition, self._current.copies(definition, data), -1)
 
     def insert_query(self, table: str, names: tuple[str, ...], frame: DataFrame) -> int:
@@ -92,7 +92,7 @@ class Dml:
         """Make new rows pending; with a primary key, an old row goes or the new one is refused."""
         if not definition.primary_key or not data.num_rows:
             return self._push(definition, data, 1)
-        with self._changing:
+        with self._changing(f"INSERT INTO {definition.name}"):
             if definition.upserts:
                 delta = self._current.replacing(
                     definition, last_of_each(data, definition.primary_key)
@@ -107,7 +107,7 @@ class Dml:
         """Take back all rows that meet a condition."""
         definition = self._kept_table(table)
         query = f"SELECT * FROM {_matching(definition.name, condition)}"
-        with self._changing:
+        with self._changing(f"DELETE FROM {definition.name}"):
             return self._push(definition, self._current.run(definition, query), -1)
 
     def update(
@@ -126,14 +126,14 @@ class Dml:
         come = f"STRUCT({new}, CAST(NULL AS BIGINT) AS {ARRIVAL}, 1L AS {WEIGHT})"
         pairs = f"ARRAY({gone}, {come}) AS __pair"
         query = f"SELECT {pairs} FROM {_matching(definition.name, condition)}"
-        with self._changing:
+        with self._changing(f"UPDATE {definition.name}"):
             both = self._current.run(definition, query, then=_EACH_OF_PAIR)
             return self._change(definition, both) // 2
 
     def merge(self, statement: Merge) -> int:
         """Change a table by the rows of a query; return how many rows were changed."""
         definition = self._kept_table(statement.table)
-        with self._changing:
+        with self._changing(f"MERGE INTO {definition.name}"):
             found = self._current.run(
                 definition,
                 merge_query(statement, definition, self._source_columns(statement)),

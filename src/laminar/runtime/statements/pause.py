@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def pause(engine: Engine, view: str) -> None:
     """Leave a view, its group and all that depend on it at the epoch they have."""
-    with engine.ledger.lock:
+    with engine.ledger.turn(f"PAUSE {view}"):
         before = engine.defined.catalog.registry.view(view).state
         engine.defined.catalog.registry.set_state(view, MvState.PAUSED)
         try:
@@ -31,7 +31,7 @@ def resume(engine: Engine, view: str) -> EpochReport | None:
 
     If that fails, a paused view stays paused; one that was suspended waits for its retries.
     """
-    with engine.ledger.lock:
+    with engine.ledger.turn(f"RESUME {view}"):
         registry = engine.defined.catalog.registry
         was = registry.view(view).state
         registry.set_state(view, MvState.RUNNING)
@@ -43,13 +43,12 @@ def resume(engine: Engine, view: str) -> EpochReport | None:
                 registry.set_state(view, was)
                 _forgive(engine, view)
             raise
-        engine.outputs.sinks.catch_up()
         return report
 
 
 def gate(engine: Engine, source: str, *, closed: bool) -> None:
     """Keep the rows of a source from all views, or let them see all that came meanwhile."""
-    with engine.ledger.lock:
+    with engine.ledger.turn(f"{'PAUSE' if closed else 'RESUME'} {source}"):
         scheduler = engine.scheduler
         before = scheduler.progress.gated
         gated = before | {source} if closed else before - {source}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from laminar.delta.change import quote
 from laminar.delta.program import Shape
 from laminar.errors import NotSupported, SegmentMissing, UnknownRelation
+from laminar.model.quoting import backquoted, string_literal
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.history.table_changes import changed_rows, changed_shape
@@ -96,17 +97,17 @@ class Reader:
             raise NotSupported(
                 f'"{SYSTEM}" as of an older epoch', "it describes the newest; leave AS OF EPOCH out"
             )
-        epoch, bindings = faces_at(
+        epoch, bindings = bindings_at(
             self._engine, self.session, self.store, as_of_epoch, names, snapshot=snapshot
         )
         suit(self.session, changed=bindings.held_rows(names), held=0)
         for name in names:
             if name not in skip:
                 self._engine.work.pruning.refuse_reading(name)
-                bindings.content(name).createOrReplaceTempView(quote_all(name))
+                bindings.content(name).createOrReplaceTempView(backquoted(name))
         text, bound = name_system_tables(text, system) if system else (text, {})
         for table, name in bound.items():
-            self._system_frame(table, snapshot).createOrReplaceTempView(quote_all(name))
+            self._system_frame(table, snapshot).createOrReplaceTempView(backquoted(name))
         shapes = {name.lower(): snapshot.catalog.shape(name) for name in names}
         for asked in ranges:
             last = as_of_epoch if asked.last is None else asked.last
@@ -124,7 +125,7 @@ class Reader:
         shape = snapshot.catalog.shape(name)
         empty = self.store.frame(shape.stored, ())
         rows = changed_rows(self._between, self._engine.ledger.timeline, snapshot, asked, empty)
-        rows.createOrReplaceTempView(quote_all(asked.bound))
+        rows.createOrReplaceTempView(backquoted(asked.bound))
         return changed_shape(shape)
 
     def _bind_pasts(self, text: str, pasts: Sequence[Past]) -> Bound:
@@ -141,10 +142,10 @@ class Reader:
                 raise NotSupported(f'"{SYSTEM}" as of an older epoch', "it describes the newest")
             name = snapshot.catalog.resolve(past.relation)
             self._engine.work.pruning.refuse_reading(name)
-            _, bindings = faces_at(
+            _, bindings = bindings_at(
                 self._engine, self.session, self.store, past.epoch, [name], snapshot=snapshot
             )
-            bindings.content(name).createOrReplaceTempView(quote_all(past.bound))
+            bindings.content(name).createOrReplaceTempView(backquoted(past.bound))
             shapes[name.lower()] = snapshot.catalog.shape(name)
         return Bound(text, max(past.epoch for past in pasts), shapes)
 
@@ -157,12 +158,11 @@ class Reader:
         cases = []
         for place, view in enumerate(snapshot.catalog.programs):
             # Each at its own epoch: a view that is behind has the rows it has.
-            _, own = faces_at(
+            _, own = bindings_at(
                 self._engine, self.session, self.store, None, [view], snapshot=snapshot
             )
             own.content(view).createOrReplaceTempView(f"__rows_{place}")
-            literal = view.replace("\\", "\\\\").replace("'", "\\'")
-            cases.append(f"WHEN '{literal}' THEN (SELECT COUNT(*) FROM __rows_{place})")
+            cases.append(f"WHEN {string_literal(view)} THEN (SELECT COUNT(*) FROM __rows_{place})")
         frame.createOrReplaceTempView("__views")
         listed = [
             f"CASE name {' '.join(cases)} END AS rows" if column == "rows" else quote(column)
@@ -171,7 +171,7 @@ class Reader:
         return self.session.sql(f"SELECT {', '.join(listed)} FROM __views")
 
 
-def faces_at(
+def bindings_at(
     engine: Engine,
     session: SparkSession,
     store: SegmentStore,
@@ -193,12 +193,6 @@ def faces_at(
     at = snapshot.reach(manifest, names)
     versions = versions_of(relations, manifest.traces, None if at == manifest.epoch else at)
     return at, Bindings(session, store, relations, versions)
-
-
-def quote_all(name: str) -> str:
-    """Quote a name of one part, dots included."""
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
 
 
 def _named(text: str, snapshot: Snapshot, skip: Collection[str]) -> tuple[list[str], list[str]]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from laminar.delta.program import Program
 from laminar.errors import NotSupported
 from laminar.model.trace import Trace
-from laminar.runtime.catalog.storage_plan import partial_trace, pending_trace
+from laminar.model.trace_name import partial_trace, pending_trace
+from laminar.runtime.engine.level import level_turn
 from laminar.runtime.epoch.executor import named_error
 from laminar.runtime.epoch.materialization import Filler
 from laminar.runtime.spark.workspace import Workspace
@@ -33,9 +34,9 @@ def rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
 
 def _rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
     name = old.name
-    with engine.ledger.lock:
+    # Before it is another view: nobody could tell the sinks what they have missed of this one.
+    with level_turn(engine, f"ALTER {name}"):
         _refuse_behind(engine, name)
-        engine.outputs.sinks.catch_up()
         catalog, known = engine.defined.catalog.copy(), engine.defined.catalog.programs
         program = catalog.compile(new)
         catalog.replace_view(new, program)
@@ -60,7 +61,7 @@ def _rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
         except Exception as error:
             raise named_error(name, error) from error
         made = {trace: each for trace, each in filled.items() if trace not in traces}
-        with engine.ledger.lock:
+        with engine.ledger.turn(f"ALTER {name}"):
             _put(engine, old, new, program, made, at)
 
 
@@ -76,7 +77,7 @@ def _put(
     name = old.name
     if engine.defined.catalog.definitions.get(name) is not old:
         raise NotSupported(f'changing "{name}", which was changed meanwhile', "say it again")
-    with engine.changing(name):
+    with engine.changing(f"ALTER {name}", name):
         traces = (
             without(engine.ledger.manifest.traces, engine.defined.catalog.programs, [name]) | made
         )

@@ -44,7 +44,7 @@ def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
     if sinks:
         hint = f"drop the sink {sinks[0]} first, and create it again"
         raise NotSupported(f'replacing "{old.name}", whose changes a sink publishes', hint)
-    with engine.changing(*affected):
+    with engine.changing(f"CREATE OR REPLACE {old.name}", *affected):
         traces = without(engine.ledger.manifest.traces, engine.defined.catalog.programs, affected)
         engine.defined.catalog.replace_view(definition, engine.defined.catalog.compile(definition))
         for name in affected[1:]:
@@ -67,7 +67,7 @@ def alter_view(engine: Engine, name: str, options: Mapping[str, Any], sql: str) 
     if new.refresh_policy != old.refresh_policy:
         rebuild(engine, old, new)
         return
-    with engine.changing(old.name):
+    with engine.changing(f"ALTER {old.name}", old.name):
         engine.defined.catalog.replace_view(new, engine.defined.catalog.programs[old.name])
         engine.ledger.recommit()
 

@@ -132,9 +132,9 @@ class Showing:
     def explain_view(self, name: str) -> Any:
         """Answer EXPLAIN MATERIALIZED VIEW; the name is a view's."""
         lines = explain_view(self._catalog.programs[name], self._catalog.relations)
-        return self._plan([*lines[:3], *self._standing(name), *lines[3:]])
+        return self._plan([*lines[:3], *self._progress(name), *lines[3:]])
 
-    def _standing(self, name: str) -> list[str]:
+    def _progress(self, name: str) -> list[str]:
         """Say when a view steps and with whom."""
         scheduler = self._engine.scheduler
         group = next(each for each in scheduler.groups() if name in each.members)
@@ -193,12 +193,12 @@ class Showing:
     def _prefixes(self) -> list[str]:
         """Say what is kept of sources that do not keep all, and what that has saved so far."""
         found = []
-        ingest = self._engine.work.range_reader
+        pruning = self._engine.work.pruning
         for name, definition in self._engine.defined.tables().items():
-            prefix = ingest.prefix(definition)
+            prefix = pruning.prefix(definition)
             if prefix is None:
                 continue
-            stage = ingest.stages.get(name, PrefixStage()).counters
+            stage = pruning.stages.get(name, PrefixStage()).counters
             test = "" if prefix.test is None or prefix is UNREAD else f" where {prefix.test}"
             kept = "nothing, for no view reads it"
             if prefix is not UNREAD:

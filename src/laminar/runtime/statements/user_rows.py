@@ -1,6 +1,6 @@
 """Rows that users hand in, as an Arrow table of exactly the declared types.
 
-Law: every value arrives as it was given (see `exact`), or nothing arrives at all.
+Law: every value arrives as it was given (see `exact_values`), or nothing arrives at all.
 
 Columns are converted at once where that is known to be exact; only a column for which it is not
 is looked at value by value, which also finds the row to blame.
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from laminar.errors.data import DataError, RowDoesNotMatch
 from laminar.errors.sql import UnknownColumn

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _epochs(engine: Engine, _snapshot: Snapshot) -> Rows:
     for manifest in engine.ledger.timeline.kept():
-        report = manifest.state.get("report") or {}
+        report = manifest.state.report
         traces = manifest.traces.values()
         yield (
             manifest.epoch,

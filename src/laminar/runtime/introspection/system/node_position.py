@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def epoch_of(name: str, snapshot: Snapshot) -> int:
     """Return the last epoch a relation has applied; one that is held stays behind."""
-    return ViewProgress.from_json(snapshot.manifest.state).cursor(name, snapshot.manifest.epoch)
+    return ViewProgress.from_state(snapshot.manifest.state).cursor(name, snapshot.manifest.epoch)
 
 
 def wave_of(dag: StreamingDag) -> dict[NodeId, int]:

@@ -73,7 +73,7 @@ def _edges(engine: Engine, snapshot: Snapshot) -> Rows:
 
 
 def _groups(engine: Engine, snapshot: Snapshot) -> Rows:
-    progress = ViewProgress.from_json(snapshot.manifest.state)
+    progress = ViewProgress.from_state(snapshot.manifest.state)
     plan = engine.scheduler.plan(engine.env.clock())
     for group in groups_of(snapshot.catalog):
         if group.number is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def _views(engine: Engine, snapshot: Snapshot) -> Rows:
     catalog, now = snapshot.catalog, snapshot.manifest.epoch
-    progress = ViewProgress.from_json(snapshot.manifest.state)
+    progress = ViewProgress.from_state(snapshot.manifest.state)
     group_of = {name: each.number for each in groups_of(catalog) for name in each.members}
     states = states_of(engine)
     committed = {now: snapshot.manifest.committed_at}
@@ -99,10 +99,10 @@ def _reason(program: Program) -> str:
 
 def _refreshes(engine: Engine, _snapshot: Snapshot) -> Rows:
     for manifest in engine.ledger.timeline.kept():
-        report = manifest.state.get("report") or {}
+        report = manifest.state.report
         if not report:
             continue
-        commits = manifest.state.get("commits", {})
+        commits = manifest.state.commits
         started = datetime.fromisoformat(report["started_at"])
         committed = datetime.fromisoformat(manifest.committed_at)
         for view in report.get("views", ()):

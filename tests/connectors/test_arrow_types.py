@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 
-from laminar.connectors.arrow_exact import from_text
-from laminar.connectors.arrow_types import INSTANT
+from laminar.connectors.arrow_types import INSTANT, from_text
 
 CASES: list[tuple[list[str | None], bool]] = [
     (["2026-01-01T00:00:00.123", "2026-01-01T00:00:01.123"], True),

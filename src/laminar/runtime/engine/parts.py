@@ -1,0 +1,193 @@
+"""The parts of an engine, each built from the parts that it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from laminar.model.state import EngineState
+from laminar.runtime.catalog.catalog import Catalog
+from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.definitions import to_json
+from laminar.runtime.catalog.settings import Settings
+from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.engine.checkpoints import Checkpoints
+from laminar.runtime.engine.work import Work
+from laminar.runtime.epoch.attempt import Launcher
+from laminar.runtime.epoch.executor import CurrentExecutor
+from laminar.runtime.epoch.full_query import FullQueries
+from laminar.runtime.epoch.materialization import Materialization
+from laminar.runtime.epoch.pipelining import EpochPipeline
+from laminar.runtime.epoch.python_operators import operator_states
+from laminar.runtime.epoch.runner import EpochRunner
+from laminar.runtime.event_time.clocks import EventTime
+from laminar.runtime.history.compactor import Compactor
+from laminar.runtime.history.differences import Differences
+from laminar.runtime.history.ledger import Contents, Ledger
+from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.turn import inside
+from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
+from laminar.runtime.ingest.primary_keys import Upserts
+from laminar.runtime.ingest.pruning import SourcePruning
+from laminar.runtime.output.changelog import DagChangelogPropagator
+from laminar.runtime.output.outputs import Outputs
+from laminar.runtime.output.sinks import Publisher
+from laminar.runtime.output.subscriptions import Subscriptions
+from laminar.runtime.scheduling.scheduler import ViewScheduler
+from laminar.runtime.spark.environment import Environment
+from laminar.runtime.spark.session import own_session
+from laminar.runtime.spark.typer import SparkTyper
+from laminar.runtime.spark.workspace import Workspaces
+from laminar.store import SegmentStore
+from laminar.store.cursors import CursorStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+POLL_SECONDS = 0.2
+"""How often a reader that waits for an epoch of another process looks whether there is one."""
+
+
+class Parts:
+    """What a database consists of while it is open.
+
+    | part | holds |
+    |---|---|
+    | `env` | folder, Spark, workspaces, clock: what never changes while it is open |
+    | `defined` | catalog, settings, connectors, operators: what a statement changes |
+    | `ledger` | commits, the log of epochs, rows that wait, the turn of whoever writes |
+    | `time`, `scheduler` | where event time stands, and where every view does |
+    | `outputs` | the log of changes, sinks, subscriptions |
+    | `work` | intake, epochs, what is stored, checkpoints |
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        spark: SparkSession,
+        time_settings: TimeSettings | None = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        limits = time_settings or TimeSettings()
+        self.env = Environment(root, spark, Workspaces(root, spark), limits.clock, read_only)
+        aside = self.env.workspace()
+        compactor = Compactor(aside.session, aside.store)
+        self.ledger = Ledger(root, compactor, read_only=read_only)
+        settings = Settings(self.ledger.manifest.state.settings)
+        self.defined = Defined(Catalog(SparkTyper.beside(spark)), settings, limits)
+        self.time = EventTime(lambda: self.defined.catalog, limits)
+        self.scheduler = ViewScheduler(self.defined, lambda: self.ledger.manifest, self.env.clock)
+        self.look: Callable[[], object] = lambda: None
+        """Called before each read: a reader beside another process moves to what it finds."""
+        self.outputs = self._outputs()
+        self.work = self._work()
+        self._connect()
+
+    def _outputs(self) -> Outputs:
+        env, defined, timeline = self.env, self.defined, self.ledger.timeline
+        session = own_session(env.spark, 2)
+        between = Differences(
+            timeline,
+            self.snapshot,
+            lambda: defined.settings.number("collect_limit_rows"),
+            session,
+            SegmentStore(env.root, session),
+        )
+        log = DagChangelogPropagator(timeline, self.scheduler, between)
+        cursors = CursorStore(env.root, cached=not env.read_only)
+        sinks = Publisher(defined, log, self.snapshot, cursors, env.root)
+        poll = POLL_SECONDS if env.read_only else None
+        followed = Subscriptions(defined, log, timeline, self.snapshot, env.root, poll)
+        return Outputs(log, sinks, followed)
+
+    def _work(self) -> Work:
+        env, ledger, defined, time = self.env, self.ledger, self.defined, self.time
+        scheduler = self.scheduler
+        pruning = SourcePruning(defined, lambda: ledger.manifest.offsets)
+        inlets = ConnectorDagBridge(
+            defined, ledger, time, pruning, env.store, env.workspaces.of, env.clock
+        )
+        checkpoints = Checkpoints(env, ledger, defined)
+        executor = CurrentExecutor(lambda: defined.catalog.dag, checkpoints.report)
+        full = FullQueries(env.workspace())
+        launcher = Launcher(defined, full, executor, checkpoints)
+        upserts = Upserts(env.workspaces.first.session, env.store)
+        runner = EpochRunner(env, ledger, defined, time, scheduler, inlets, upserts, launcher)
+        pipeline = EpochPipeline(env, ledger, defined, time, scheduler, inlets, runner, launcher)
+        stored = Materialization(
+            env, ledger, defined, time, scheduler, full, executor, pruning, self.outputs.tapped
+        )
+        return Work(pruning, inlets, executor, full, runner, pipeline, stored, checkpoints)
+
+    def _connect(self) -> None:
+        """Let parts hear of each other where one does not hold the other."""
+        outputs, work, ledger = self.outputs, self.work, self.ledger
+        outputs.changelog.needs += [outputs.sinks.needs, outputs.subscriptions.needs]
+        work.inlets.on_running = outputs.changelog.live
+        work.materialization.is_busy = lambda: work.pipeline.is_on
+        if not self.env.read_only:
+            outputs.subscriptions.store_followed = work.materialization.store_followed
+        ledger.pins += [outputs.changelog.pinned, work.checkpoints.pinned]
+        ledger.describe = self._contents
+        ledger.on_commit += [
+            lambda: self.show(Snapshot(ledger.manifest, self.defined.catalog)),
+            lambda: work.inlets.again(work.pruning.follow()),
+            outputs.changelog.notify,
+        ]
+
+    def _contents(self, epoch: int, report: Mapping[str, Any] | None) -> Contents:
+        """Gather what every part wants to find again in a manifest."""
+        watermarks = self.time.watermarks.settle(epoch, self.scheduler.since)
+        defined = self.defined
+        with inside(self.env.store.root, "the snapshot of an operator"):
+            operators = operator_states(defined.operators)
+        state = EngineState(
+            fused=defined.catalog.relations.fused,
+            outlines=defined.catalog.outline(),
+            operators=operators,
+            settings=defined.settings.given,
+            sinks=tuple(self.outputs.sinks.to_json()),
+            # A new revision of an epoch is still the epoch that was run.
+            report=report or self.ledger.manifest.state.report,
+        )
+        state = self.scheduler.saved(self.time.saved(state))
+        return Contents(to_json(defined.catalog.in_order()), state, watermarks)
+
+    # Defining: the statements do the work
+
+    @contextmanager
+    def changing(self, what: str, *affected: str) -> Iterator[None]:
+        """Have the turn, and work on a copy of the definitions; a failure leaves those of before.
+
+        Args:
+            what: the statement, for those who wait for it.
+            affected: views whose columns may change on the way.
+        """
+        with self.ledger.turn(what):
+            before = self.defined.catalog
+            self.defined.catalog = before.copy()
+            try:
+                yield
+            except BaseException:
+                self.defined.catalog = before
+                before.declare(affected)
+                self.work.executor.forget()
+                raise
+
+    # Reading: `statements.query` does the work
+
+    def snapshot(self) -> Snapshot:
+        """Return what readers see: definitions and rows that belong together.
+
+        A reader beside another process looks on disk first, and moves to what it finds there.
+        """
+        self.look()
+        return self._shown
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Let readers see another epoch from now on."""
+        self._shown = snapshot
