@@ -284,7 +284,7 @@ def test_relations_that_are_gone_are_not_saved() -> None:
     parts.run()
     assert parts.scheduler.progress.behind == {"other": 0}
     parts.catalog.remove("other")
-    assert parts.scheduler.saved(EngineState()).paused == frozenset()
+    assert parts.scheduler.saved(EngineState()).paused == set()
     assert parts.scheduler.progress.behind == {}
 
 

@@ -29,8 +29,12 @@ PROGRESS = st.builds(
 
 @given(PROGRESS)
 def test_it_comes_back_from_a_manifest(progress: ViewProgress) -> None:
-    text = json.dumps(progress.saved(EngineState()).to_json())
-    assert ViewProgress.from_state(EngineState.from_json(json.loads(text))) == progress
+    before = EngineState(paused=frozenset({"w"}), behind={"gone": 1}, settings={"a": "b"})
+    state = progress.saved(before)
+    assert (state.paused, state.settings) == (before.paused, before.settings)
+    assert ViewProgress.from_state(state) == progress
+    written = EngineState.from_json(json.loads(json.dumps(state.to_json())))
+    assert ViewProgress.from_state(written) == progress
 
 
 def test_a_manifest_that_says_nothing() -> None:
