@@ -412,7 +412,7 @@ def test_a_sink_that_cannot_be_made_leaves_nothing(table: laminar.Database, sink
         table.execute(create)
     assert (sink.closed, sink.taken) == (2, [])
     assert table.execute("SHOW SINKS").rows() == []
-    assert table.engine.ledger.manifest.state.sinks == []
+    assert table.engine.ledger.manifest.state.sinks == ()
     assert list((table.path / "cursors").glob("*")) == []
     sink.then = lambda _: None
     table.execute(create)
