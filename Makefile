@@ -3,13 +3,35 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test oracle soak soak-consistency crash check bench lock clean preflight
+.PHONY: demo test test-matrix test-spark41 test-spark42 oracle soak soak-consistency crash check bench lock clean preflight
 
 demo: $(READY)
 	$(BIN)/laminar demo
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+# A sample of the tests with older versions, in environments of their own, through Spark's internals
+# and without them. The lowest sqlglot goes with the lowest Spark.
+test-matrix: test-spark41 test-spark42
+
+test-spark41: .venv-spark41/.ready
+test-spark42: .venv-spark42/.ready
+.venv-spark41/.ready: PINS := 'pyspark==4.1.*' 'sqlglot==30.0.0'
+.venv-spark42/.ready: PINS := 'pyspark==4.2.*'
+
+SAMPLE := tests/sql tests/plan tests/delta tests/runtime/spark tests/oracle/test_operators.py
+test-spark41 test-spark42: test-%:
+	LAMINAR_SPARK=fast .venv-$*/bin/python -m pytest $(SAMPLE)
+	LAMINAR_SPARK=portable .venv-$*/bin/python -m pytest $(SAMPLE)
+
+.venv-spark41/.ready .venv-spark42/.ready: requirements.lock pyproject.toml | preflight
+	$(PYTHON) -m venv $(@D)
+	sed -nE 's/^([A-Za-z0-9_.-]+==[^ ]+).*/\1/p' requirements.lock \
+	    | grep -vE '^(pyspark|py4j|sqlglot)==' > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install -q --disable-pip-version-check -c $(@D)/constraints.txt \
+	    -e '.[dev]' $(PINS)
+	@touch $@
 
 # The views against a full recompute, longer and with more random DAGs than `make test` does.
 oracle: $(READY)
