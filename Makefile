@@ -3,7 +3,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all oracle soak soak-consistency check bench lock clean preflight
+.PHONY: demo test test-all test-matrix test-spark41 test-spark42 oracle soak soak-consistency check bench lock clean \
+    preflight
 
 demo: $(READY)
 	$(BIN)/laminar demo
@@ -18,6 +19,28 @@ test-all: $(READY)
 	LAMINAR_TESTS=all LAMINAR_EXAMPLES=8 LAMINAR_KILLS=10 $(TWO) -m "thorough or long" -o faulthandler_timeout=0
 	LAMINAR_CRASH=1 $(BIN)/python -m pytest tests/session/test_bridge.py -k killed
 	LAMINAR_SPARK=portable $(TWO) tests/oracle
+
+# A sample of the tests with older versions, in environments of their own, through Spark's internals
+# and without them. The lowest sqlglot goes with the lowest Spark.
+test-matrix: test-spark41 test-spark42
+
+test-spark41: .venv-spark41/.ready
+test-spark42: .venv-spark42/.ready
+.venv-spark41/.ready: PINS := 'pyspark==4.1.*' 'sqlglot==30.0.0'
+.venv-spark42/.ready: PINS := 'pyspark==4.2.*'
+
+SAMPLE := tests/sql tests/plan tests/delta tests/runtime/spark tests/oracle/test_operators.py
+test-spark41 test-spark42: test-%:
+	LAMINAR_SPARK=fast .venv-$*/bin/python -m pytest $(SAMPLE)
+	LAMINAR_SPARK=portable .venv-$*/bin/python -m pytest $(SAMPLE)
+
+.venv-spark41/.ready .venv-spark42/.ready: requirements.lock pyproject.toml | preflight
+	$(PYTHON) -m venv $(@D)
+	sed -nE 's/^([A-Za-z0-9_.-]+==[^ ]+).*/\1/p' requirements.lock \
+	    | grep -vE '^(pyspark|py4j|sqlglot)==' > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install -q --disable-pip-version-check -c $(@D)/constraints.txt \
+	    -e '.[dev]' $(PINS)
+	@touch $@
 
 # The views against a full recompute, with more random DAGs than `make test-all` has time for.
 oracle: $(READY)

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from laminar.errors import SparkAccessUnavailable
 from laminar.runtime.spark.fast import FastSpark, is_known, problem_with
+from laminar.runtime.spark.java_names import remember_names
 from laminar.runtime.spark.portable import PortableSpark
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def choose(spark: SparkSession) -> SparkAccess:
         return _told(spark, PortableSpark(), f"{FORCED} says so")
     problem = problem_with(spark)
     if problem is None:
+        remember_names(spark)
         return _told(spark, FastSpark(), "its internals are as they are known")
     if forced == FastSpark.name:
         raise SparkAccessUnavailable(FastSpark.name, problem)

@@ -150,7 +150,7 @@ def quiet() -> None:
 def own_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
     """Return a session beside the given one: own settings and names, same cluster and cache."""
     quiet()
-    session = spark.newSession()
+    session = _beside(spark)
     session.conf.set(
         "spark.sql.session.timeZone", str(spark.conf.get("spark.sql.session.timeZone"))
     )
@@ -158,6 +158,13 @@ def own_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
     for name, value in _EPOCH_SETTINGS.items():
         session.conf.set(name, value)
     return session
+
+
+def _beside(spark: SparkSession) -> SparkSession:
+    # Over Spark Connect, a session of Spark 4.1 or 4.2 can only be cloned.
+    make = getattr(spark, "newSession", None) or getattr(spark, "cloneSession")  # noqa: B009
+    made: SparkSession = make()
+    return made
 
 
 def suit(session: SparkSession, *, changed: int, held: int) -> None:
