@@ -76,7 +76,7 @@ INTERNAL_LIBRARIES = ("py4j", "pyspark.sql.classic", "pyspark.java_gateway")
 
 KNOWS_INTERNALS = {
     f"laminar.runtime.spark.{each}"
-    for each in ("fast", "hadoop", "plan_cache", "error_translation")
+    for each in ("fast", "hadoop", "java_names", "plan_cache", "error_translation")
 }
 """The fast way, its parts, and who catches what Java throws."""
 
