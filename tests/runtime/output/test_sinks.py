@@ -1,0 +1,286 @@
+"""Sinks: every epoch reaches each of them, in order, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laminar.connectors import sink as connectors
+from laminar.errors import ConnectorError, LaminarError, NotSupported, RelationExists
+from laminar.runtime.catalog.python_objects import OBJECT
+from laminar.runtime.output.changelog import Need
+from laminar.runtime.output.outputs import Outputs
+from laminar.runtime.output.sinks import Publisher, SinkDefinition
+
+from .told import Told
+
+
+@dataclass
+class Written:
+    """A sink that notes what it is given, and fails when it is told to."""
+
+    fails: BaseException | None = None
+    target: str | None = None
+    during: Callable[[], object] = lambda: None
+    epochs: list[tuple[int, Any]] = field(default_factory=list)
+    closed: int = 0
+
+    def write(self, epoch: int, delta: Any) -> None:
+        if self.fails is not None:
+            raise self.fails
+        self.during()
+        self.epochs.append((epoch, delta))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class DiskFull(Exception):
+    """Stands for whatever keeps a commit from happening."""
+
+
+def publisher(told: Told) -> Publisher:
+    made = Publisher(told.parts.defined, told.log, told.snapshot, told.cursors, told.root)
+    told.log.needs.append(made.needs)
+    return made
+
+
+def sink(sinks: Publisher, name: str, relation: str = "v", at: int = 0, **given: Any) -> Written:
+    """Define a sink that begins with an epoch, and connect it."""
+    made = Written(**given)
+    with sinks.adding(SinkDefinition(name, relation, OBJECT, from_epoch=at)):
+        pass
+    sinks.connect(name, made)
+    return made
+
+
+def test_all_rows_first_and_then_each_epoch(tmp_path: Path) -> None:
+    told = Told(tmp_path, quiet={2})
+    sinks = publisher(told)
+    one = sink(sinks, "k")
+    assert (sinks.cursor("k"), sinks.is_level()) == (None, False)
+    told.step()
+    sinks.publish()
+    assert one.epochs == [(0, "v at 0"), (1, "v 0 to 1")]
+    told.step()
+    told.step()
+    sinks.publish()
+    assert one.epochs[2:] == [(3, "v 2 to 3")]  # in 2 nothing changed
+    assert (sinks.cursor("k"), sinks.is_level()) == (3, True)
+    sinks.publish()
+    assert len(one.epochs) == 3
+
+
+def test_one_that_fails_keeps_nothing_from_the_others_and_gets_it_later(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    sinks = publisher(told)
+    broken, whole = sink(sinks, "broken", fails=OSError("no room\nstack")), sink(sinks, "whole")
+    told.step()
+    with pytest.raises(ConnectorError, match="no room") as raised:
+        sinks.publish()
+    assert raised.value.connector == "broken"
+    assert "stack" not in str(raised.value)
+    assert (broken.epochs, sinks.cursor("broken")) == ([], None)
+    assert [epoch for epoch, _ in whole.epochs] == [0, 1]
+    told.step()
+    broken.fails = None
+    sinks.publish()
+    assert [epoch for epoch, _ in broken.epochs] == [0, 1, 2]
+
+
+def test_an_error_of_ours_keeps_its_words(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    sinks = publisher(told)
+    sink(sinks, "k", fails=NotSupported("this", "that"))
+    with pytest.raises(ConnectorError, match="not supported: this"):
+        sinks.hand_over("k")
+
+
+def test_a_view_that_is_held_has_nothing_for_its_sinks(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    sinks = publisher(told)
+    one, other = sink(sinks, "k"), sink(sinks, "l", "t")
+    told.step(v=0)
+    sinks.publish()
+    assert ([e for e, _ in one.epochs], [e for e, _ in other.epochs]) == ([0], [0, 1])
+    assert sinks.is_level()
+    told.step()
+    assert not sinks.is_level()
+    sinks.publish()
+    assert one.epochs[1:] == [(1, "v 0 to 1"), (2, "v 1 to 2")]
+
+
+def test_cursors_survive_and_needs_follow_them(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    sinks = publisher(told)
+    sink(sinks, "k")
+    assert list(sinks.needs()) == [Need("v", 0)]
+    told.step()
+    sinks.publish()
+    assert list(sinks.needs()) == [Need("v", 1)]
+    again = publisher(Told(tmp_path))
+    again.load(sinks.to_json())
+    assert again.sinks() == sinks.sinks()
+    assert again.cursor("k") == 1
+    assert list(again.needs()) == [Need("v", 1, is_away=True)]  # its code is not back yet
+    assert again.is_level()  # nobody waits for one that is away
+    assert not again.attach("k", "t", Written())
+    assert not again.attach("other", "v", Written())
+    assert again.attach("k", "v", Written())
+    assert list(again.needs()) == [Need("v", 1)]
+
+
+def test_a_sink_is_known_only_if_the_commit_succeeds(tmp_path: Path) -> None:
+    sinks = publisher(Told(tmp_path))
+    with pytest.raises(DiskFull), sinks.adding(SinkDefinition("k", "v", OBJECT)):
+        raise DiskFull
+    assert sinks.sinks() == ()
+    one = sink(sinks, "k")
+    with pytest.raises(DiskFull), sinks.removing(["k"]):
+        raise DiskFull
+    assert [each.name for each in sinks.sinks()] == ["k"]
+    sinks.publish()
+    assert (len(one.epochs), one.closed) == (1, 0)
+    with sinks.removing(["k"]):
+        pass
+    assert (sinks.sinks(), sinks.cursor("k")) == ((), None)
+    assert one.closed == 0
+    sinks.close_retired()
+    assert one.closed == 1
+
+
+def test_names_of_sinks_are_taken(tmp_path: Path) -> None:
+    sinks = publisher(Told(tmp_path))
+    one = sink(sinks, "k")
+    with pytest.raises(RelationExists), sinks.adding(SinkDefinition("k", "v", "files")):
+        pass
+    sinks.publish()
+    sink(sinks, "k", "t", at=0)  # Python code is about something else now: it starts anew
+    assert sinks.cursor("k") is None
+    sinks.close_retired()
+    assert one.closed == 1
+
+
+def test_two_sinks_do_not_write_to_one_place(tmp_path: Path) -> None:
+    sinks = publisher(Told(tmp_path))
+    sink(sinks, "k", target="file")
+    sink(sinks, "l")
+    sinks.refuse_shared(Written(target="another"))
+    sinks.refuse_shared(Written())
+    with pytest.raises(NotSupported, match='"k"'):
+        sinks.refuse_shared(Written(target="file"))
+
+
+def test_questions(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    sinks = publisher(told)
+    sink(sinks, "k")
+    sink(sinks, "l", "t")
+    assert sinks.of(["v"]) == ["k"]
+    assert sinks.of(["t", "v"]) == ["k", "l"]
+    assert sinks.tapped() == {"t", "v"}
+    outputs = Outputs(told.log, publisher(told), told.subscriptions())
+    assert outputs.tapped() == set()
+    followed = outputs.subscriptions.subscribe("v", None, lambda found, _: found, name="mine")
+    list(followed)
+    assert outputs.tapped() == {"v"}
+    assert Outputs(told.log, sinks, told.subscriptions()).tapped() == {"t", "v"}
+
+
+def test_what_a_sink_commits_while_it_writes_comes_behind(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    sinks = publisher(told)
+    first = sink(sinks, "first")
+    second = sink(sinks, "second")
+
+    def step_once() -> None:
+        second.during = lambda: None
+        told.step()
+        sinks.publish()  # it has the turn already: all is handed over behind this
+
+    second.during = step_once
+    sinks.publish()
+    for each in (first, second):
+        assert each.epochs == [(0, "v at 0"), (1, "v 0 to 1")]
+
+
+def test_one_that_is_dropped_while_it_writes(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    sinks = publisher(told)
+    one = sink(sinks, "k")
+
+    def drop() -> None:
+        with sinks.removing(["k"]):
+            pass
+        assert one.closed == 0  # not while it writes
+
+    one.during = drop
+    sinks.publish()
+    assert (one.epochs, one.closed) == ([(0, "v at 0")], 1)
+    assert sinks.cursor("k") is None
+
+
+def test_whoever_comes_while_another_thread_writes_is_told_who_does(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    sinks = publisher(told)
+    sinks.turn.timeout_ms = 0
+    writes, goes_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        writes.set()
+        goes_on.wait(60)
+
+    sink(sinks, "k", during=wait)
+    thread = threading.Thread(target=sinks.publish)
+    thread.start()
+    writes.wait(60)
+    with pytest.raises(ConnectorError, match="by another thread") as raised:
+        sinks.publish()
+    assert raised.value.connector == "k"
+    goes_on.set()
+    thread.join()
+    sinks.publish()
+    assert sinks.is_level()
+
+
+def test_definitions_that_stay_keep_their_connectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Written] = []
+
+    def build(spec: Any) -> Any:
+        assert (spec.schema.fields[0].name, spec.key) == ("a", None)
+        assert spec.options.get("path")
+        made.append(Written())
+        return made[-1]
+
+    monkeypatch.setitem(connectors._FACTORIES, "noted", build)
+    sinks = publisher(Told(tmp_path))
+    kept = SinkDefinition("k", "v", "noted", {"path": "x"})
+    moved = SinkDefinition("m", "v", "noted", {"path": "y"})
+    with pytest.raises(LaminarError):
+        sinks.build(SinkDefinition("k", "v", "noted", {"path": "x", "odd": "1"}))
+    sinks.load([])
+    for each in (kept, moved):
+        with sinks.adding(each):
+            pass
+    sinks.open()
+    first = made[-2:]
+    elsewhere = {**vars_of(moved), "options": {"path": "z"}}
+    sinks.load([vars_of(kept), elsewhere])
+    sinks.open()
+    sinks.close_retired()
+    assert [each.closed for each in first] == [0, 1]
+    assert len(made) == 4  # the one with an odd option, the first two, and the one that moved
+    sinks.close()
+    assert [each.closed for each in made] == [1, 1, 1, 1]
+    assert sinks.sinks() == ()
+
+
+def vars_of(definition: SinkDefinition) -> dict[str, Any]:
+    return {name: getattr(definition, name) for name in definition.__slots__}
