@@ -43,6 +43,10 @@ class Turn(Protocol):
         """Whether an epoch waits for the caller, who therefore must not wait for one."""
         ...
 
+    def inside(self, node: str, /) -> AbstractContextManager[None]:
+        """Note that an epoch may wait for the caller."""
+        ...
+
 
 class Positions(Protocol):
     """The ledger, as the bridges see it."""
@@ -109,7 +113,7 @@ class ConnectorDagBridge:
         # Users push beside the writer; a table must never have two ways in.
         self._opening = threading.Lock()
         self._leaving: dict[str, SourceInlet] = {}  # not closed yet: a poll may be on its way
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.Lock())
         self._signals = 0
         self._running = False
         self._drift = SourceDrift()
@@ -117,7 +121,13 @@ class ConnectorDagBridge:
         """Told when a loop in the background starts or stops."""
         self.clock = monotonic if clock is wall_clock else lambda: clock() / 1000
         self._site = InletContext(
-            reader, root, self.clock, self.wake, self._is_gated, lambda: self.running
+            reader,
+            root,
+            self.clock,
+            self.wake,
+            self._is_gated,
+            lambda: self.running,
+            lambda name: self._ledger.turn.inside(name),
         )
 
     @property
@@ -212,7 +222,8 @@ class ConnectorDagBridge:
             if done is not None:
                 return done
         if done is None:
-            done = self._reader.read(taken, inlet.definition, epoch, now_ms)
+            with self._ledger.turn.inside(taken.table):
+                done = self._reader.read(taken, inlet.definition, epoch, now_ms)
         if isinstance(inlet, SourceInlet):
             inlet.restart(taken.end, epoch)
         else:

@@ -121,17 +121,20 @@ class SourceInlet:
             self._future = self._pool.submit(self._keep_polling)
 
     def _fill(self) -> None:
-        with self._asking:
-            self._polling.poll()
+        self._poll()
         with self._taking:
             self._forming.form(flush=True)
+
+    def _poll(self) -> bool:
+        """Ask the connector; whether it had something, and there was room for it."""
+        with self._asking, self._site.inside(self.definition.name):
+            return self._polling.poll()
 
     def _keep_polling(self) -> None:
         try:
             found = True
             while found and self._site.is_running() and not self._is_settling:
-                with self._asking:
-                    found = self._polling.poll()
+                found = self._poll()
                 with self._taking:
                     is_ready = self._forming.form(flush=False)
                 if is_ready:
@@ -161,8 +164,7 @@ class SourceInlet:
                 return self._forming.ready
         looked = self._wait()
         if not looked and not self._forming.has_rows():
-            with self._asking:
-                self._polling.poll()
+            self._poll()
         with self._sending:
             self.bridge.send_checkpoint(epoch)
             self._barriers += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ class InletContext:
     """Whether a source is too far ahead of others to be read now."""
     is_running: Callable[[], bool]
     """Whether epochs follow each other by themselves, so that polling does, too."""
+    inside: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
+    """Marks a connector's code: an epoch may wait for it, so it must not wait for one."""
 
 
 class Polling:
