@@ -278,17 +278,30 @@ def unresolved(text: str) -> list[str]:
 
 
 def resolves(path: Path, names: list[str]) -> bool:
-    """Whether a file defines a function, a class, or something in a class."""
+    """Whether a file defines a function, a class, or a method or an attribute of a class."""
     if not path.exists():
         return False
-    scope: Iterable[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
-    for name in names:
+    scope: ast.Module | ast.ClassDef = ast.parse(path.read_text(encoding="utf-8"))
+    for place, name in enumerate(names):
         kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-        found = [each for each in scope if isinstance(each, kinds) and each.name == name]
+        found = [each for each in scope.body if isinstance(each, kinds) and each.name == name]
         if not found:
-            return False
-        scope = found[0].body
+            return place > 0 and place == len(names) - 1 and name in attributes(scope)
+        if not isinstance(found[0], ast.ClassDef):
+            return place == len(names) - 1
+        scope = found[0]
     return True
+
+
+def attributes(owner: ast.AST) -> set[str]:
+    """Return what is assigned to the objects of a class."""
+    return {
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for each in ast.walk(owner)
+        if isinstance(each, ast.Assign | ast.AnnAssign)
+        for node in (each.targets if isinstance(each, ast.Assign) else [each.target])
+        if isinstance(node, ast.Attribute | ast.Name)
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -721,3 +734,116 @@ def test_only_the_fast_way_knows_the_internals_of_spark(module: str, path: Path)
 def test_who_reaches_into_spark_is_caught(module: str, source: str) -> None:
     assert len(internals(source, module)) == 1
     assert internals(source, "laminar.runtime.spark.fast") == set()
+
+
+# What threads wait for: docs/locks.md has all of it
+
+LOCKS_PAGE = ROOT.parents[1] / "docs" / "locks.md"
+WAITED_FOR = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"}
+EVENTS = {"Event"}
+TURNS = {"WriterTurn"}
+
+
+class Makers(ast.NodeVisitor):
+    """Finds where something is made that threads wait for, and what it is called."""
+
+    def __init__(self, place: str, kinds: set[str]) -> None:
+        self.found: dict[str, set[int]] = {}
+        """Name -> the lines it is made in."""
+        self._place = place
+        self._kinds = kinds
+        self._names = set(TURNS)
+        self._owners: list[str] = []
+        self._targets: list[str] = []
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.module == "threading":
+            self._names |= {alias.name for alias in node.names}
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._owners.append(node.name)
+        self.generic_visit(node)
+        self._owners.pop()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        for each in (*node.args.defaults, *node.body):  # not what the annotations name
+            self.visit(each)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self._made_for(node.targets[0], node.value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._made_for(node.target, node.value)
+
+    def _made_for(self, target: ast.expr, value: ast.expr) -> None:
+        known = {ast.Attribute: "attr", ast.Name: "id"}.get(type(target))
+        self._targets.append(getattr(target, known) if known else "?")
+        self.visit(value)
+        self._targets.pop()
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if isinstance(node.value, ast.Name) and node.value.id == "threading":
+            self._note(node.attr, node.lineno)
+        self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if node.id in self._names:
+            self._note(node.id, node.lineno)
+
+    def _note(self, kind: str, line: int) -> None:
+        if kind in self._kinds:
+            name = ".".join([*self._owners[-1:], *(self._targets or [f"line {line}"])])
+            self.found.setdefault(f"{self._place}::{name}", set()).add(line)
+
+
+def made_in(source: str, place: str, kinds: set[str]) -> dict[str, set[int]]:
+    found = Makers(place, kinds)
+    found.visit(ast.parse(source))
+    return found.found
+
+
+def made_anywhere(kinds: set[str]) -> set[str]:
+    found: set[str] = set()
+    for path in sorted(ROOT.rglob("*.py")):
+        place = path.relative_to(ROOT).as_posix()
+        found |= made_in(path.read_text(encoding="utf-8"), place, kinds).keys()
+    return found
+
+
+def told_locks(page: str) -> list[str]:
+    """Return the locks of the table, in its order."""
+    return re.findall(r"^\| `([\w/]+\.py::[\w.]+)` \|", page, re.MULTILINE)
+
+
+def test_every_lock_is_on_the_page_of_locks_and_nothing_else() -> None:
+    page = LOCKS_PAGE.read_text(encoding="utf-8")
+    told = told_locks(page)
+    assert len(told) == len(set(told)) > 10
+    assert set(told) == made_anywhere(WAITED_FOR | TURNS)
+    events = set(re.findall(r"`([\w/]+\.py::[\w.]+)`", page)) - set(told)
+    assert events == made_anywhere(EVENTS)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class A:\n    def __init__(self):\n        self.guard = threading.RLock()",
+        "class A:\n    guard: threading.Lock = field(default_factory=threading.Lock)",
+        "class A:\n    def __init__(self):\n        self.guard = threading.Condition(Lock())",
+        "class A:\n    def __init__(self):\n        self.guard = defaultdict(threading.Lock)",
+        "class A:\n    def __init__(self):\n        self.guard: object = WriterTurn(root)",
+        "from threading import Lock\nclass A:\n    def f(self):\n        self.guard = Lock()",
+    ],
+)
+def test_a_lock_that_is_on_no_page_is_caught(source: str) -> None:
+    found = made_in(source, "runtime/new.py", WAITED_FOR | TURNS)
+    assert set(found) == {"runtime/new.py::A.guard"}
+    assert not set(found) & set(told_locks(LOCKS_PAGE.read_text(encoding="utf-8")))
+
+
+def test_a_lock_without_an_owner_is_caught_and_an_annotation_is_none() -> None:
+    loose = "def f():\n    with threading.Lock():\n        pass"
+    assert set(made_in(loose, "x.py", WAITED_FOR)) == {"x.py::line 2"}
+    honest = "class A:\n    def f(self, lock: threading.Lock) -> threading.Lock:\n        x: Lock"
+    assert made_in(honest, "x.py", WAITED_FOR) == {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from threading import Lock
 from typing import Generic, TypeVar
 
 from laminar.errors.dag import BackpressureFull, InvalidSetting
@@ -35,7 +35,7 @@ class MulticastBuffer(Generic[T]):
         self._written = 0
         self._read = [0] * consumer_count
         self._on_free = on_free
-        self._lock = Lock()
+        self._lock = threading.Lock()
 
     @property
     def depth(self) -> int:

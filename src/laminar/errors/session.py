@@ -45,16 +45,17 @@ class WriterBusy(LaminarError):
 class WriteWithinEpoch(LaminarError):
     """Code that an epoch runs asked for something that has to wait for the end of that epoch.
 
-    It would wait for itself, so it is refused at once. An operator may read the database and insert
-    rows into tables without a key. Steps and statements that define something are for whoever runs
-    the epochs: do them after `step`, or in a function that was given to `on_epoch`.
+    It would wait for itself, so it is refused at once. An operator, and a source that is polled,
+    may read the database and insert rows into tables without a key. Steps and statements that
+    define something are for whoever runs the epochs: do them after `step`, or in a function that
+    was given to `on_epoch`.
     """
 
     code: ClassVar[str] = "LMR-5003"
 
     def __init__(self, what: str, node: str) -> None:
         super().__init__(
-            f'an epoch would wait for itself: "{node}", which it runs, asks for {what}',
+            f'an epoch would wait for itself: "{node}", which it waits for, asks for {what}',
             hint="do it when the epoch is over, for example in a function given to on_epoch",
         )
         self.what = what

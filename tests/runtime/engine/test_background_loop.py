@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from laminar.errors import LoopFailed, OperatorError, SourceReadFailed
+from laminar.errors import LoopFailed, OperatorError, SourceReadFailed, WriterBusy
 from laminar.runtime.engine.background_loop import ATTEMPTS, BackgroundLoop
 
 
@@ -178,5 +178,28 @@ def test_a_loop_that_its_listener_stops_does_not_end_the_next_one() -> None:
     first.join(10)
     assert not first.is_alive()
     assert loop.status.running
+    loop.stop()
+    assert not loop.status.running
+
+
+def test_stopping_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laminar.runtime.engine.background_loop._LEAST_PATIENCE", 0.0)
+    stepping, may_end = threading.Event(), threading.Event()
+
+    def step() -> int:
+        stepping.set()
+        assert may_end.wait(10)
+        return 0
+
+    loop = BackgroundLoop(FakeWays(), step, lambda: 0, lambda: 0.0)
+    loop.start()
+    assert stepping.wait(10)
+    with pytest.raises(WriterBusy, match="the last epoch of the background loop"):
+        loop.stop()
+    assert loop.status.running  # it is on its way out
+    may_end.set()
+    thread = loop._thread
+    assert thread is not None
+    thread.join(10)
     loop.stop()
     assert not loop.status.running

@@ -234,3 +234,76 @@ def test_an_operator_that_cannot_be_snapshot_fails_its_epoch(
         flight.wait()
     later = executor.launch(Recorder(2, []), CHANGED)
     later.wait()
+
+
+def test_a_snapshot_is_taken_without_the_lock_and_before_the_next_epoch_comes(
+    build: Callable[..., DagExecutor],
+) -> None:
+    """A user's code may take long, or use the executor; whether its node runs or is passed by."""
+    dag, log = diamond(), list[tuple[int, str]]()
+    free: list[bool] = []
+
+    def look(barrier: CheckpointBarrier, node: NodeId) -> None:
+        log.append((barrier.checkpoint_id, f"{dag.nodes[node].name}!"))
+        free.append(executor._lock.acquire(timeout=10))  # in vain if this thread has it
+        executor._lock.release()
+
+    executor = build(dag, on_snapshot=look, workers=1)
+    quiet = Recorder(1, log, quiet=frozenset("a"))
+    flights = [executor.launch(quiet, CHANGED, (), CheckpointBarrier(1, 0))]
+    flights += [
+        executor.launch(Recorder(epoch, log), CHANGED, (), CheckpointBarrier(epoch, 0))
+        for epoch in (2, 3)
+    ]
+    for flight in flights:
+        flight.wait()
+    assert free == [True] * 15
+    assert {what for epoch, what in log if epoch == 1 and what.isalpha()} == {"a"}
+    for name in "abcd":
+        for epoch in (1, 2):
+            assert log.index((epoch, f"{name}!")) < log.index((epoch, f"{name}."))
+            assert log.index((epoch, f"{name}!")) < log.index((epoch + 1, name))
+
+
+@dataclass
+class Broken(Recorder):
+    """Something goes wrong where nobody expects it."""
+
+    breaks: str = ""
+
+    def share(self, _node: DagNode, delta: DeltaNotice) -> DeltaNotice:
+        return DeltaNotice(delta.relation, delta.rows, self._release)
+
+    def _release(self) -> None:
+        if self.breaks == "release":
+            raise ConnectionError("the JVM is gone")
+
+    def finished(self, node: DagNode) -> None:
+        super().finished(node)
+        if self.breaks == node.name:
+            raise ConnectionError("the JVM is gone")
+
+
+def test_a_delta_that_cannot_be_released_hangs_nobody(build: Callable[..., DagExecutor]) -> None:
+    executor, log = build(), list[tuple[int, str]]()
+    flights = [executor.launch(Broken(1, log, breaks="release"), CHANGED)]
+    flights.append(executor.launch(Recorder(2, log), CHANGED))
+    for flight in flights:
+        assert flight._over.wait(10)
+        flight.wait()
+    assert [each for each in log if each[1] == "d"] == [(1, "d"), (2, "d")]
+
+
+@pytest.mark.parametrize("breaks", ["a", "b", "d"])
+def test_an_error_of_our_own_ends_the_flight(
+    build: Callable[..., DagExecutor], breaks: str
+) -> None:
+    executor, log = build(), list[tuple[int, str]]()
+    first = executor.launch(Broken(1, log, breaks=breaks), CHANGED)
+    assert first._over.wait(10), "whoever waits for it would wait for ever"
+    with pytest.raises(OperatorError, match="the JVM is gone"):
+        first.wait()
+    assert executor.in_flight == 0
+    with pytest.raises(ConnectionError):  # it arises on the thread that launches
+        executor.launch(Broken(2, log, breaks="s"), CHANGED)
+    assert executor.in_flight == 0

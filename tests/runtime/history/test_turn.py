@@ -174,7 +174,7 @@ def test_what_an_epoch_runs_is_refused_at_once_also_on_the_thread_that_has_it() 
         assert turn.is_inside
         with pytest.raises(WriteWithinEpoch) as found, turn("CREATE t"):
             pass
-        assert 'an epoch would wait for itself: "v", which it runs, asks for CREATE t' in str(
+        assert 'an epoch would wait for itself: "v", which it waits for, asks for CREATE t' in str(
             found.value
         )
         with inside(OTHER, "w"), pytest.raises(WriteWithinEpoch), turn("a step"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -197,6 +198,7 @@ def context(
         "is_running": lambda: False,
         **given,
     }
+    named.setdefault("inside", lambda _name: nullcontext())
     return InletContext(**named)
 
 

@@ -35,7 +35,7 @@ class Changes:
         return None if newer in self.quiet else self._told(f"{relation} {older} to {newer}")
 
     def _told(self, text: str) -> ChangeFrame:
-        return ChangeFrame(cast("Any", text), False, lambda: self._told(text))
+        return ChangeFrame(cast("Any", text), 1, False, lambda: self._told(text))
 
 
 class Told:

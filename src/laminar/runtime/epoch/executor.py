@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Lock
 
 from laminar.dag import (
     BarrierAligner,
@@ -81,7 +81,7 @@ class DagExecutor:
         self._flights: deque[Flight] = deque()
         self._launched = 0
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="laminar-node")
-        self._lock = Lock()
+        self._lock = threading.Lock()
 
     def launch(
         self,

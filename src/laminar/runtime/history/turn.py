@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +123,10 @@ class WriterTurn:
     def is_inside(self) -> bool:
         """Whether an epoch waits for the caller, who therefore must not wait for one."""
         return self._node() is not None
+
+    def inside(self, node: str) -> AbstractContextManager[None]:
+        """Note that what runs now is a user's code which an epoch may wait for; see `inside`."""
+        return inside(self._root, node)
 
     def refuse_inside(self, what: str) -> None:
         """Raise if an epoch waits for the caller."""

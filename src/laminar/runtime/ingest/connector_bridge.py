@@ -43,6 +43,10 @@ class Turn(Protocol):
         """Whether an epoch waits for the caller, who therefore must not wait for one."""
         ...
 
+    def inside(self, node: str, /) -> AbstractContextManager[None]:
+        """Note that an epoch may wait for the caller."""
+        ...
+
 
 class Positions(Protocol):
     """The ledger, as the bridges see it."""
@@ -106,7 +110,7 @@ class ConnectorDagBridge:
         # Users push beside the writer; a table must never have two ways in.
         self._opening = threading.Lock()
         self._leaving: dict[str, SourceInlet] = {}  # not closed yet: a poll may be on its way
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.Lock())
         self._signals = 0
         self._running = False
         self._drift = SourceDrift()
@@ -122,6 +126,7 @@ class ConnectorDagBridge:
             self.wake,
             self._is_gated,
             lambda: self.running,
+            lambda name: self._ledger.turn.inside(name),
         )
 
     @property

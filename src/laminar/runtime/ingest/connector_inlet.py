@@ -241,17 +241,20 @@ class SourceInlet:
             self._future = self._pool.submit(self._keep_polling)
 
     def _fill(self) -> None:
-        with self._asking:
-            self._poller.poll()
+        self._poll()
         with self._taking:
             self._writer.form(flush=True)
+
+    def _poll(self) -> bool:
+        """Ask the connector; whether it had something, and there was room for it."""
+        with self._asking, self._context.inside(self.definition.name):
+            return self._poller.poll()
 
     def _keep_polling(self) -> None:
         try:
             found = True
             while found and self._context.is_running() and not self._is_settling:
-                with self._asking:
-                    found = self._poller.poll()
+                found = self._poll()
                 with self._taking:
                     is_ready = self._writer.form(flush=False)
                 if is_ready:
@@ -281,8 +284,7 @@ class SourceInlet:
                 return self._writer.ready
         looked = self._wait()
         if not looked and not self._writer.has_rows():
-            with self._asking:
-                self._poller.poll()
+            self._poll()
         with self._sending:
             self.bridge.send_checkpoint(epoch)
             self._barriers += 1
@@ -315,7 +317,8 @@ class SourceInlet:
         return done
 
     def _read_again(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
-        rows, marks = self._poller.load(taken, epoch, now_ms)
+        with self._context.inside(self.definition.name):
+            rows, marks = self._poller.load(taken, epoch, now_ms)
         if isinstance(rows, Stored):
             return rows.taken
         return self._segments.write(epoch, rows, marks, now_ms=now_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +36,8 @@ class InletContext:
     """Whether a source is too far ahead of others to be read now."""
     is_running: Callable[[], bool]
     """Whether epochs follow each other by themselves, so that polling does, too."""
+    inside: Callable[[str], AbstractContextManager[None]]
+    """Marks a connector's code: an epoch may wait for it, so it must not wait for one."""
 
 
 class Inlet(Protocol):
