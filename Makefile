@@ -14,9 +14,9 @@ TWO := $(BIN)/python -m pytest -n 2
 test: $(READY)
 	$(TWO) --dist loadfile
 
-# What `make test` runs a sample of, whole; processes that are killed; and the oracle over Spark's public API alone.
+# What `make test` has no time for: long tests, processes that are killed, the oracle over Spark's public API alone.
 test-all: $(READY)
-	LAMINAR_TESTS=all LAMINAR_EXAMPLES=8 LAMINAR_KILLS=10 $(TWO) -m "thorough or long" -o faulthandler_timeout=0
+	LAMINAR_TESTS=long $(TWO) -m long
 	LAMINAR_CRASH=1 $(BIN)/python -m pytest tests/session/test_bridge.py -k killed
 	LAMINAR_SPARK=portable $(TWO) tests/oracle
 
@@ -42,10 +42,9 @@ test-spark41 test-spark42: test-%:
 	    -e '.[dev]' $(PINS)
 	@touch $@
 
-# The views against a full recompute, with more random DAGs than `make test-all` has time for.
+# The whole of what `make test` runs a sample of: every view of the oracle, more random DAGs, every step to crash at.
 oracle: $(READY)
-	LAMINAR_TESTS=all LAMINAR_EXAMPLES=60 $(TWO) -o faulthandler_timeout=0 tests/oracle \
-	    tests/session/test_event_time.py tests/session/test_sinks.py
+	LAMINAR_TESTS=all LAMINAR_EXAMPLES=60 $(TWO) -o faulthandler_timeout=0 -m thorough
 
 # Reads beside epochs of 1 to 10,000 rows, each checked, at least ten of every epoch; one that mixes
 # two versions fails it.

@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for each in items:
         if each.nodeid.startswith(THOROUGH):
             each.add_marker(pytest.mark.thorough)
-    if os.environ.get("LAMINAR_TESTS") == "all":
+    if os.environ.get("LAMINAR_TESTS") in ("long", "all"):
         return
     left_out = [each for each in items if each.get_closest_marker("long")]
     items[:] = [each for each in items if each not in left_out]

@@ -1,6 +1,6 @@
 """Random views over views under random changes: every view equals its recomputation, always.
 
-`make test` runs one, `make test-all` a few, LAMINAR_EXAMPLES=200 as many as that. A failure prints
+`make test` runs one, `make oracle` sixty, LAMINAR_EXAMPLES=200 as many as that. A failure prints
 its scenario; kept as a file in fixtures/ it is run for ever after.
 """
 
