@@ -2,7 +2,7 @@
 
 PySpark names the same few classes with every call. Py4J asks the JVM for them each time, and a JVM
 tries a name in one package after the other and looks through all its jars before it gives a wrong
-one up. Remembered, a statement is analysed in half the time, and a database opens in half of it.
+one up. Remembered, a statement is analysed in 1.0 instead of 1.8 ms of processor, measured once.
 """
 
 from __future__ import annotations
