@@ -296,8 +296,8 @@ class Bindings:
         relation = self.relations.by_name[name]
         if name in self.relations.fused:
             return sum(self.delta_rows(each) for each in relation.reads)
-        trace_versions = self.versions.get(name) or self.versions[partial_trace(name)]
-        return trace_versions.changed_rows
+        trace = partial_trace(name) if self._is_lazy(name) else name
+        return self.versions[trace].changed_rows
 
     def held_rows(self, names: Iterable[str]) -> int:
         """Return how many stored rows the content of relations stands on."""

@@ -35,7 +35,7 @@ ABOUT_A_STATEMENT = (
 """Errors about what a statement says; all others are about what happened while it ran."""
 
 _BEFORE_RELATION = keywords(
-    "FROM JOIN INTO UPDATE TABLE VIEW SOURCE SINK FOR CREATE DESCRIBE DESC EXISTS USING ,"
+    "FROM JOIN INTO UPDATE TABLE VIEW SOURCE SINK FOR CREATE DESCRIBE DESC EXISTS USING"
 )
 
 
@@ -67,7 +67,7 @@ def _about(error: LaminarError, text: str) -> tuple[int, int]:
         ]
         if isinstance(error, UnknownRelation):
             # A column may be called the same, and stand before.
-            found.sort(key=lambda place: not _follows_clause(tokens, place[0]))
+            found.sort(key=lambda place: _doubt(tokens, place[0]))
         if found:
             first, last = found[0]
             return tokens[first].start, tokens[last].end - tokens[first].start
@@ -88,12 +88,12 @@ def _spelled(tokens: Sequence[Token]) -> str:
     return "".join(token.value for token in tokens).replace("`", "").casefold()
 
 
-def _follows_clause(tokens: Sequence[Token], place: int) -> bool:
-    return (
-        place > 0
-        and tokens[place - 1].kind in (Kind.WORD, Kind.SYMBOL)
-        and (tokens[place - 1].upper in _BEFORE_RELATION)
-    )
+def _doubt(tokens: Sequence[Token], place: int) -> int:
+    """Return how doubtful it is that a relation is named here; a list may be one of columns."""
+    before = tokens[place - 1] if place else None
+    if before is not None and before.kind is Kind.WORD and before.upper in _BEFORE_RELATION:
+        return 0
+    return 1 if before is not None and before.is_symbol(",") else 2
 
 
 def _words(error: LaminarError) -> Iterator[str]:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 from laminar.bridge.prefix import PrefixStage
 from laminar.errors import UnknownRelation
 from laminar.runtime.catalog.consistency_groups import groups_of
-from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
+from laminar.runtime.catalog.definitions import (
+    Definition,
+    LateDefinition,
+    TableDefinition,
+    ViewDefinition,
+)
 from laminar.runtime.catalog.redaction import shown_definition, shown_sql
 from laminar.runtime.catalog.storage_plan import BaseTable, StoragePlan
 from laminar.runtime.catalog.view_options import OPTIONS
@@ -221,8 +226,8 @@ def find_sink(engine: Engine, name: str) -> str | None:
     return next((each for each in known if each.lower() == name.lower()), None)
 
 
-def _statement_of(name: str, definition: Any) -> str:
-    """Write a statement for what was defined in Python."""
+def _statement_of(name: str, definition: Definition) -> str:
+    """Write a statement for what was defined in Python, or by a clause of another one."""
     if isinstance(definition, ViewDefinition):
         chosen = {key: getattr(definition, key) for key in OPTIONS}
         other = [
@@ -236,6 +241,8 @@ def _statement_of(name: str, definition: Any) -> str:
             for column, kind, nullable in definition.columns
         )
         return f"CREATE {'SOURCE' if definition.is_source else 'TABLE'} `{name}` ({listed})"
+    if isinstance(definition, LateDefinition):
+        return f"-- {name}: rows that are late for {definition.view}"
     return f"-- {name}: a Python operator over {', '.join(definition.reads)}"
 
 
