@@ -102,6 +102,15 @@ def piped(table: laminar.Database, sink: Sink) -> laminar.Database:
     return table
 
 
+def until(is_so: Callable[[], object]) -> None:
+    """Wait for something that no event tells, for a minute at most."""
+    for _ in range(60_000):
+        if is_so():
+            return
+        threading.Event().wait(0.001)
+    pytest.fail("it never came")
+
+
 def cursor(db: laminar.Database, name: str = "k") -> int | None:
     found = db.sql(f"SELECT cursor FROM laminar_system.sinks WHERE name = '{name}'").rows()
     return found[0][0] if found else None
@@ -207,10 +216,7 @@ def test_a_slow_sink_keeps_nobody_from_defining_reading_inserting_or_stepping(
     others.run(work).result(PATIENCE)
     # The epoch of another thread is committed at once, and its step returns when the sink has it.
     second = others.run(piped.step)
-    for _ in range(10_000):
-        if piped.engine.ledger.epoch == 2 and piped.engine.outputs.sinks.turn._queue:
-            break
-        threading.Event().wait(0.005)
+    until(lambda: piped.engine.ledger.epoch == 2 and piped.engine.outputs.sinks.turn._queue)
     assert piped.sql("SELECT * FROM t").rows() == [(2,)]
     assert not first.done()
     assert not second.done()
@@ -283,6 +289,26 @@ def test_a_sink_that_fails_does_not_stop_the_epochs(piped: laminar.Database, sin
     assert sink.taken == [(1, [(1, 1)]), (2, [(2, 1)])]
 
 
+def test_files_that_are_replaced_before_a_sink_has_read_them_are_found_again(
+    piped: laminar.Database, sink: Sink
+) -> None:
+    gone: list[bool] = []
+
+    def merge(epoch: int) -> None:
+        if epoch == 4 and not gone:
+            held = piped.engine.ledger.manifest.traces["t"].files
+            piped.engine.settle()  # merges what the sink is about to read
+            gone.extend(not (piped.path / each).exists() for each in held)
+
+    piped.execute("SET laminar.compaction = off; SET laminar.compaction_fanout = 2")
+    sink.then = merge
+    for number in range(1, 6):
+        piped.insert("t", [(number,)])
+        piped.step()
+    assert any(gone)
+    assert sink.taken == [(number, [(number, 1)]) for number in range(1, 6)]
+
+
 def test_steps_of_two_threads_reach_a_sink_in_order_and_once(
     piped: laminar.Database, sink: Sink, others: Threads
 ) -> None:
@@ -346,10 +372,7 @@ def test_closing_waits_for_a_sink_that_writes(
     stepping = others.run(db.step)
     assert sink.entered.wait(PATIENCE)
     closing = others.run(db.close)
-    for _ in range(10_000):
-        if db.engine.outputs.sinks.turn._queue:
-            break
-        threading.Event().wait(0.005)
+    until(lambda: db.engine.outputs.sinks.turn._queue)
     assert not closing.done()
     with pytest.raises(laminar.DatabaseLocked):
         laminar.connect(tmp_path / "state", spark=spark)
@@ -478,6 +501,28 @@ def test_a_source_is_built_and_closed_outside_of_the_turn(
     source.may_close.set()
     dropping.result(PATIENCE)
     assert source.closed == 2
+
+
+def test_a_source_that_would_wait_for_the_epoch_that_polls_it_is_refused(
+    table: laminar.Database,
+) -> None:
+    source, refused = Numbers(), list[laminar.LaminarError]()
+    source.may_close.set()
+
+    def ask(_start: Any) -> Any:
+        try:
+            table.step()
+        except laminar.WriteWithinEpoch as error:
+            refused.append(error)
+
+    source.latest_offset = ask  # type: ignore[method-assign]
+    laminar.register_source("watched", lambda _spec: source)
+    table.execute("CREATE SOURCE s (n BIGINT) WITH (connector = 'watched')")
+    table.insert("t", [(1,)])
+    report = table.step()
+    assert report is not None
+    assert report.epoch == 1
+    assert '"s", which it waits for, asks for a step' in refused[0].message
 
 
 def test_going_back_builds_and_closes_connectors_outside_of_the_turn(

@@ -78,7 +78,8 @@ class Ledger:
         if self._read_only:
             raise ReadOnlyDatabase("a commit", str(self._root))
         contents = self.describe(epoch, report)
-        self.timeline.pinned = frozenset().union(*(pinned(epoch) for pinned in self.pins))
+        pins = tuple(self.pins)  # a view that is built beside the epochs lets go of its own
+        self.timeline.pinned = frozenset().union(*(pinned(epoch) for pinned in pins))
         self.timeline.commit(
             epoch,
             traces=traces,
