@@ -607,14 +607,8 @@ MIRRORS = {
     "typer": {"runtime.spark", "testing"},
     # Each command and each page has an entry of its own.
     "app": {"cli", "console"},
-    # One name, two things: not on purpose, and no more of them.
-    "closing": {"plan", "runtime.engine"},
-    "columns": {"bridge", "sql"},
-    "graph": {"console", "dag"},
-    "options": {"connectors", "sql"},
-    "registry": {"connectors", "mv"},
-    "runner": {"cli", "runtime.epoch"},
-    "session": {"", "errors", "runtime.spark"},
+    # A session with a database, and with Spark.
+    "session": {"", "runtime.spark"},
 }
 """Name of several modules -> where they are."""
 

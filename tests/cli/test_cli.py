@@ -194,7 +194,13 @@ def test_a_script_runs_until_its_sources_are_idle(
     }
     assert contents(tmp_path / "state") == before
 
-    # In a process of its own, because what Java prints counts too.
+
+@pytest.mark.long
+def test_a_process_shows_nothing_of_what_java_prints(tmp_path: Path) -> None:
+    script = tmp_path / "job.sql"
+    script.write_text(SCRIPT)
+    state = str(tmp_path / "state")
+    assert run("run", str(script), "--state", state).returncode == 0
     again = run(
         *("sql", "--state", state),
         given="SELECT * FROM ratio; INSERT INTO t VALUES ('total of b', 5);\n\\d ratio\n"

@@ -17,8 +17,8 @@ from prompt_toolkit.output import DummyOutput
 
 import laminar
 from laminar.cli import main
-from laminar.cli.runner import interruptible
 from laminar.cli.shell import open_history, run_shell
+from laminar.cli.step_runner import interruptible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -94,8 +94,8 @@ def add_view(found: Catalog, definition: ViewDefinition) -> None:
 def segment(lo: int, hi: int | None = None, rows: int = 1, **fields: Any) -> Segment:
     """Return a segment of some epochs, whose file is not there; rows are only inserted."""
     end = lo if hi is None else hi
-    given = {"insert_only": True, "units": True, **fields}
-    return Segment((f"data/{lo}-{end}",), lo, end, rows, rows * 10, checksums=("",), **given)
+    given = {"files": (f"data/{lo}-{end}",), "insert_only": True, "units": True, **fields}
+    return Segment(lo=lo, hi=end, rows=rows, bytes=rows * 10, checksums=("",), **given)
 
 
 def trace(*segments: Segment) -> Trace:

@@ -17,7 +17,7 @@ from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagCheckp
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.runtime.history.timeline import Timeline
-from laminar.runtime.output.changelog import DagChangelogPropagator, Need
+from laminar.runtime.output.changelog import DagChangelogPropagator, EpochNeed
 from laminar.store import durable_files
 
 RETAINED, WITHIN, CHECKPOINTS = 3, 8, 2
@@ -64,7 +64,7 @@ class World:
     def pinned(self, epoch: int) -> frozenset[int]:
         """What the engine asks to be kept, worked out as it does."""
         needs = [
-            Need(name.strip("?"), taken, within=WITHIN if "?" in name else None)
+            EpochNeed(name.strip("?"), taken, within=WITHIN if "?" in name else None)
             for name, taken in self.taken.items()
         ]
         scheduler: Any = SimpleNamespace(since=self.held)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from laminar.cli.input import Command, Step, parse_steps, read_file
-from laminar.cli.runner import Runner, interruptible
+from laminar.cli.step_runner import Runner, interruptible
 from laminar.errors import SqlError, SqlSyntaxError, UnknownRelation, nearest
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition
 from laminar.runtime.catalog.redaction import shown_definition

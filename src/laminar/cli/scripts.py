@@ -13,7 +13,7 @@ from rich.status import Status
 from laminar.cli.commands import run_all
 from laminar.cli.input import Step
 from laminar.cli.output import Format, Printer
-from laminar.cli.runner import Runner
+from laminar.cli.step_runner import Runner
 from laminar.result import Result
 from laminar.runtime.epoch.report import EpochReport
 from laminar.session import Database

@@ -20,7 +20,7 @@ from laminar.cli.commands import run_all
 from laminar.cli.completion import SqlCompleter
 from laminar.cli.input import is_complete, parse_steps
 from laminar.cli.output import Printer, print_error
-from laminar.cli.runner import Runner
+from laminar.cli.step_runner import Runner
 from laminar.errors import LaminarError
 from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.spark.functions import known_functions

@@ -4,13 +4,6 @@ from laminar.connectors import datagen, files, sink_console, sink_files, sink_sq
 from laminar.connectors.datagen import DatagenSource
 from laminar.connectors.files import FilesSource
 from laminar.connectors.options import Options
-from laminar.connectors.registry import (
-    SourceFactory,
-    SourceSpec,
-    create_source,
-    register_source,
-    source_connectors,
-)
 from laminar.connectors.sink import (
     SinkConnector,
     SinkFactory,
@@ -28,6 +21,13 @@ from laminar.connectors.source import (
     close,
     explain_failure,
     read_arrow,
+)
+from laminar.connectors.source_registry import (
+    SourceFactory,
+    SourceSpec,
+    create_source,
+    register_source,
+    source_connectors,
 )
 
 register_source(files.NAME, files.files_source)

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 
 from laminar.connectors.datagen_fields import Generator, generator
 from laminar.connectors.options import Options
-from laminar.connectors.registry import SourceSpec
 from laminar.connectors.source import Offset
+from laminar.connectors.source_registry import SourceSpec
 from laminar.errors.connectors import SourceReadFailed
 from laminar.model.schema import Schema
 

@@ -34,8 +34,8 @@ from laminar.connectors.arrow_types import arrow_schema
 from laminar.connectors.file_formats import COMPRESSED, PATTERNS, FileFormat, file_format
 from laminar.connectors.misfit import Misfits
 from laminar.connectors.options import Options
-from laminar.connectors.registry import SourceSpec
 from laminar.connectors.source import Json, Offset
+from laminar.connectors.source_registry import SourceSpec
 from laminar.connectors.spark_files import read_files
 from laminar.errors.connectors import MissingOption, RowDoesNotFit, SourceError, SourceReadFailed
 from laminar.model.schema import Schema

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from laminar.connectors.options import Options
+from laminar.errors.base import LaminarError
 from laminar.errors.connectors import UnknownConnector, UnknownOption
+from laminar.errors.dag import ConnectorError
 from laminar.model.quoting import backquoted
 from laminar.model.schema import Schema
 from laminar.model.trace import WEIGHT
@@ -81,7 +83,12 @@ def create_sink(connector_name: str, spec: SinkSpec) -> SinkConnector:
     if factory is None:
         raise UnknownConnector(connector_name, sink_connectors())
     options = Options(connector_name.casefold(), spec.options)
-    sink = factory(replace(spec, options=options))
+    try:
+        sink = factory(replace(spec, options=options))
+    except LaminarError:
+        raise
+    except Exception as error:
+        raise ConnectorError(spec.name, error) from error
     try:
         options.refuse_leftovers()
     except UnknownOption:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laminar.console.folder import Snapshot
+from laminar.console.folder import FolderState
 from laminar.dag import DagChannelType, DagNodeType
 from laminar.errors import UnknownRelation
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition, ViewDefinition
@@ -12,18 +12,18 @@ from laminar.runtime.catalog.redaction import shown_definition, shown_options, s
 from laminar.runtime.introspection.status import RelationStatus, kind_of
 
 
-def status(now: Snapshot) -> dict[str, Any]:
+def status(now: FolderState) -> dict[str, Any]:
     """Return what `laminar status --json` says."""
     return now.status.as_json()
 
 
-def epochs(now: Snapshot, limit: int) -> dict[str, Any]:
+def epochs(now: FolderState, limit: int) -> dict[str, Any]:
     """Return the newest epochs, oldest first."""
     shown = now.epochs[-limit:]
     return {"epochs": [each.as_json() for each in shown], "damaged": list(now.damaged)}
 
 
-def dag(now: Snapshot) -> dict[str, Any]:
+def dag(now: FolderState) -> dict[str, Any]:
     """Return nodes and edges, sinks included."""
     return {
         "epoch": now.manifest.epoch,
@@ -32,7 +32,7 @@ def dag(now: Snapshot) -> dict[str, Any]:
     }
 
 
-def definition(now: Snapshot, name: str) -> dict[str, Any]:
+def definition(now: FolderState, name: str) -> dict[str, Any]:
     """Return how a relation or a sink is defined, and its neighbours."""
     graph = now.graph
     sinks = {each["name"]: each for each in graph.sinks}
@@ -80,7 +80,7 @@ def definition(now: Snapshot, name: str) -> dict[str, Any]:
     }
 
 
-def _columns(now: Snapshot, name: str) -> list[dict[str, str]] | None:
+def _columns(now: FolderState, name: str) -> list[dict[str, str]] | None:
     """Return the columns; None of a view whose manifest is from before they were written down."""
     defined = now.graph.definitions[name]
     if isinstance(defined, TableDefinition):
@@ -94,7 +94,7 @@ def _columns(now: Snapshot, name: str) -> list[dict[str, str]] | None:
     return [{"name": column, "type": kind} for column, kind in pairs]
 
 
-def _strategy(now: Snapshot, name: str) -> str | None:
+def _strategy(now: FolderState, name: str) -> str | None:
     outline = now.graph.outlines.get(name)
     if outline is not None:
         return str(outline["strategy"])
@@ -102,16 +102,16 @@ def _strategy(now: Snapshot, name: str) -> str | None:
     return next(ran, None)
 
 
-def _relation_nodes(now: Snapshot) -> list[dict[str, Any]]:
+def _relation_nodes(now: FolderState) -> list[dict[str, Any]]:
     graph, dag = now.graph, now.graph.dag
-    standing = {each.name: each for each in now.status.relations}
+    positions = {each.name: each for each in now.status.relations}
     shared = dag.shared_stages()
     return [
         {
             "id": node.id,
             "name": node.name,
             "type": node.node_type.value,
-            **_standing(standing[node.name], now),
+            **_position(positions[node.name], now),
             "wave": graph.waves[node.name],
             "shared": node.id in shared,
             "consumers": len(graph.readers(node.name)),
@@ -122,7 +122,7 @@ def _relation_nodes(now: Snapshot) -> list[dict[str, Any]]:
     ]
 
 
-def _standing(each: RelationStatus, now: Snapshot) -> dict[str, Any]:
+def _position(each: RelationStatus, now: FolderState) -> dict[str, Any]:
     rows, ms = _last(each.name, now)
     return {
         "kind": each.kind,
@@ -136,7 +136,7 @@ def _standing(each: RelationStatus, now: Snapshot) -> dict[str, Any]:
     }
 
 
-def _last(name: str, now: Snapshot) -> tuple[int | None, float | None]:
+def _last(name: str, now: FolderState) -> tuple[int | None, float | None]:
     """Return the rows of a relation's delta in the newest epoch, and how long a view took."""
     newest = now.epochs[-1]
     for view in newest.views:
@@ -149,13 +149,13 @@ def _last(name: str, now: Snapshot) -> tuple[int | None, float | None]:
     return (sum(delta), None) if delta else (None, None)
 
 
-def _sink_nodes(now: Snapshot) -> list[dict[str, Any]]:
+def _sink_nodes(now: FolderState) -> list[dict[str, Any]]:
     graph = now.graph
-    standing = {each.name: each.epoch for each in now.status.relations}
+    positions = {each.name: each.epoch for each in now.status.relations}
     found = []
     for place, sink in enumerate(graph.sinks):
         cursor = now.cursors[sink["name"]]
-        is_level = cursor is not None and cursor >= standing[sink["relation"]]
+        is_level = cursor is not None and cursor >= positions[sink["relation"]]
         found.append(
             {
                 "id": len(graph.dag.nodes) + place,
@@ -179,22 +179,22 @@ def _sink_nodes(now: Snapshot) -> list[dict[str, Any]]:
     return found
 
 
-def _relation_edges(now: Snapshot) -> list[dict[str, Any]]:
+def _relation_edges(now: FolderState) -> list[dict[str, Any]]:
     dag = now.graph.dag
-    standing = {each.name: each.epoch for each in now.status.relations}
+    positions = {each.name: each.epoch for each in now.status.relations}
     return [
         {
             "id": edge.id,
             "source": dag.nodes[edge.source].name,
             "target": dag.nodes[edge.target].name,
             "channel_type": edge.channel_type.value,
-            "cursor": standing[dag.nodes[edge.target].name],
+            "cursor": positions[dag.nodes[edge.target].name],
         }
         for edge in dag.edges.values()
     ]
 
 
-def _sink_edges(now: Snapshot) -> list[dict[str, Any]]:
+def _sink_edges(now: FolderState) -> list[dict[str, Any]]:
     return [
         {
             "id": len(now.graph.dag.edges) + place,

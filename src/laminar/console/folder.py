@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from laminar.console.graph import Graph
 from laminar.console.history import EpochSummary, History
+from laminar.console.stored_dag import Graph
 from laminar.errors import ConnectorError
 from laminar.model.trace import Manifest
 from laminar.runtime.introspection.status import DatabaseStatus, StatusReader
@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class FolderState:
     """Everything about one moment: all that is shown together comes from one manifest."""
 
     manifest: Manifest
@@ -47,7 +47,7 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Folder:
-    """Snapshots of a folder, for any number of threads; one of them at a time reads it.
+    """States of a folder, for any number of threads; one of them at a time reads it.
 
     Reading may mean asking connectors, which take their time: whoever comes meanwhile gets the last
     snapshot, and waits only if there is none.
@@ -59,8 +59,8 @@ class Folder:
     _reader: StatusReader = field(init=False)
     _history: History = field(init=False)
     _lock: threading.Lock = field(init=False)
-    _last: tuple[float, Snapshot] | None = None
-    _reading: Future[Snapshot] | None = None
+    _last: tuple[float, FolderState] | None = None
+    _reading: Future[FolderState] | None = None
     """What the thread that reads now will find."""
     _seen: tuple[int, int] = (0, 0)
     """The folder that was read last, and the newest epoch that was in it."""
@@ -73,7 +73,7 @@ class Folder:
         self._reader = StatusReader(self.root, PATIENCE_SECONDS, self.clock)
         self._history = History(self.root)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> FolderState:
         """Return how things are, or were a moment ago.
 
         Raises:
@@ -86,11 +86,11 @@ class Folder:
             if last is not None and (others or self.clock() - last[0] < FRESH_SECONDS):
                 return last[1]
             if others is None:
-                mine = self._reading = Future[Snapshot]()
+                mine = self._reading = Future[FolderState]()
         return self._read_for_all(mine) if others is None else self._wait_for(others)
 
-    def _read_for_all(self, found: Future[Snapshot]) -> Snapshot:
-        last: tuple[float, Snapshot] | None = None
+    def _read_for_all(self, found: Future[FolderState]) -> FolderState:
+        last: tuple[float, FolderState] | None = None
         try:
             found.set_result(self._read())
             last = (self.clock(), found.result())
@@ -101,7 +101,7 @@ class Folder:
             self._last, self._reading = last, None
         return found.result()
 
-    def _wait_for(self, others: Future[Snapshot]) -> Snapshot:
+    def _wait_for(self, others: Future[FolderState]) -> FolderState:
         try:
             return others.result(PATIENCE_SECONDS)
         except TimeoutError:
@@ -109,7 +109,7 @@ class Folder:
             reason = f"it has not answered for {PATIENCE_SECONDS:g} s"
             raise ConnectorError(asked, reason) from None
 
-    def _read(self) -> Snapshot:
+    def _read(self) -> FolderState:
         now = self.now()
         manifest, status = self._reader.read(now)
         place, epoch = self._seen
@@ -124,4 +124,4 @@ class Folder:
         for sink in manifest.state.sinks:
             found = store.get(sink["name"])
             cursors[sink["name"]] = None if found is None else found.epoch
-        return Snapshot(manifest, status, cursors, epochs, damaged, now)
+        return FolderState(manifest, status, cursors, epochs, damaged, now)

@@ -11,7 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from laminar.console.folder import Snapshot
+from laminar.console.folder import FolderState
 from laminar.model.event_time import END_OF_TIME
 from laminar.runtime.catalog.definitions import TableDefinition
 
@@ -21,7 +21,7 @@ STATES = ("running", "paused", "held", "scheduled", "failing", "suspended")
 """All that a view may be in, so that a state nobody is in is 0 and not absent."""
 
 
-def metrics_text(now: Snapshot) -> bytes:
+def metrics_text(now: FolderState) -> bytes:
     """Return all metrics in the text format of Prometheus."""
     registry = CollectorRegistry()
     registry.register(_Moment(now))
@@ -29,7 +29,7 @@ def metrics_text(now: Snapshot) -> bytes:
 
 
 class _Moment(Collector):
-    def __init__(self, now: Snapshot) -> None:
+    def __init__(self, now: FolderState) -> None:
         self._now = now
 
     def collect(self) -> Iterable[Metric]:
@@ -41,7 +41,7 @@ class _Moment(Collector):
         yield from _checkpoints(now)
 
 
-def _epoch(now: Snapshot) -> Iterator[Metric]:
+def _epoch(now: FolderState) -> Iterator[Metric]:
     newest = now.epochs[-1]
     yield GaugeMetricFamily("laminar_epoch", "The newest epoch.", newest.epoch)
     yield GaugeMetricFamily(
@@ -64,7 +64,7 @@ def _epoch(now: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _views(now: Snapshot) -> Iterator[Metric]:
+def _views(now: FolderState) -> Iterator[Metric]:
     rows = GaugeMetricFamily(
         "laminar_view_rows_out", "Rows of a view's change in the newest epoch.", labels=["view"]
     )
@@ -100,7 +100,7 @@ _OF_RELATIONS = {
 """Field of a relation's status -> end of the metric's name, and its meaning."""
 
 
-def _relations(now: Snapshot) -> Iterator[Metric]:
+def _relations(now: FolderState) -> Iterator[Metric]:
     for field, (name, meaning) in _OF_RELATIONS.items():
         family = GaugeMetricFamily(f"laminar_relation_{name}", meaning, labels=["relation"])
         for each in now.status.relations:
@@ -110,7 +110,7 @@ def _relations(now: Snapshot) -> Iterator[Metric]:
         yield family
 
 
-def _time(now: Snapshot) -> Iterator[Metric]:
+def _time(now: FolderState) -> Iterator[Metric]:
     at = GaugeMetricFamily(
         "laminar_watermark_timestamp_seconds",
         "How far event time has come; none for a source that has ended.",
@@ -135,7 +135,7 @@ def _time(now: Snapshot) -> Iterator[Metric]:
     yield from (at, lag, late)
 
 
-def _checkpoints(now: Snapshot) -> Iterator[Metric]:
+def _checkpoints(now: FolderState) -> Iterator[Metric]:
     found = now.status.checkpoints
     yield GaugeMetricFamily("laminar_checkpoints", "Complete checkpoints.", len(found))
     if found:

@@ -46,6 +46,7 @@ from laminar.errors.data import (
     RowDoesNotMatch,
     RowNotFound,
 )
+from laminar.errors.database import DatabaseClosed, WriterBusy, WriteWithinEpoch
 from laminar.errors.environment import (
     BadRequest,
     JavaUnavailable,
@@ -64,7 +65,6 @@ from laminar.errors.mv import (
     SourceNotFound,
     ViewNotFound,
 )
-from laminar.errors.session import DatabaseClosed, WriterBusy, WriteWithinEpoch
 from laminar.errors.sql import (
     AmbiguousColumns,
     BadSetting,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
-from laminar.sql.columns import take_columns
 from laminar.sql.cursor import Cursor
-from laminar.sql.options import take_options
 from laminar.sql.query import take_query_head
 from laminar.sql.statements import (
     CreateSink,
@@ -15,8 +13,10 @@ from laminar.sql.statements import (
     Statement,
 )
 from laminar.sql.table_changes import refuse_changes
+from laminar.sql.table_columns import take_columns
 from laminar.sql.time_travel import refuse_time_travel
 from laminar.sql.trailing import find_trailing, take_trailing
+from laminar.sql.with_options import take_options
 
 _NOT_YET = {
     "VIEW": "create a MATERIALIZED VIEW",

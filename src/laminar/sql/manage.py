@@ -6,7 +6,6 @@ from laminar.errors.sql import NotSupported
 from laminar.sql.create import take_create
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
-from laminar.sql.options import take_options, take_value
 from laminar.sql.query import starts_query, take_query
 from laminar.sql.statements import (
     AlterView,
@@ -28,6 +27,7 @@ from laminar.sql.statements import (
     ShowKind,
 )
 from laminar.sql.tokens import Kind
+from laminar.sql.with_options import take_options, take_value
 
 _A_VIEW = "the name of a view"
 _OTHER_DESCRIBE = keywords("EXTENDED FORMATTED FUNCTION DATABASE SCHEMA QUERY")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from laminar.model.quoting import string_literal
 from laminar.sql.cursor import Cursor
-from laminar.sql.options import take_options
 from laminar.sql.tokens import tokenize
+from laminar.sql.with_options import take_options
 
 
 def with_options(statement: str, options: Mapping[str, str]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +69,9 @@ class PendingLog:
         self._queues: dict[str, list[PendingBatch]] = {}
         self._last: dict[str, int] = {}
         self._verified: set[PendingBatch] = set()
+        self._gate = threading.Condition()
+        self._pushing = 0
+        self._is_held = False
         self._guard = threading.Lock()
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -92,6 +96,32 @@ class PendingLog:
             self._verified.add(batch)
             self._last[table] = seq
             return seq
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let nobody begin to push until this is over: what is there is about to be replaced."""
+        with self._gate:
+            self._gate.wait_for(lambda: not self._pushing and not self._is_held)
+            self._is_held = True
+        try:
+            yield
+        finally:
+            with self._gate:
+                self._is_held = False
+                self._gate.notify_all()
+
+    @contextmanager
+    def pushing(self) -> Iterator[None]:
+        """Push within this, and with no lock: it waits as long as all is `held`."""
+        with self._gate:
+            self._gate.wait_for(lambda: not self._is_held)
+            self._pushing += 1
+        try:
+            yield
+        finally:
+            with self._gate:
+                self._pushing -= 1
+                self._gate.notify_all()
 
     def after(self, table: str, seq: int) -> list[PendingBatch]:
         """Return the batches after a sequence number, in order."""

@@ -20,6 +20,7 @@ from laminar.testing.bags import Row, assert_same_bag
 from laminar.testing.live import LiveRows
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from laminar.session import Database
@@ -151,8 +152,7 @@ class Oracle:
         return rewrite_windows(definition.query)
 
     def _bind(self, name: str, rows: list[Row]) -> None:
-        shape = self.db.engine.defined.catalog.shape(name)
-        frame = self._session.createDataFrame(rows, shape.ddl)
+        frame = _frame(self._session, rows, self.db.engine.defined.catalog.shape(name).ddl)
         frame.createOrReplaceTempView(f"`{name}`")
 
     def _stored(self, names: list[str]) -> dict[str, list[Row]]:
@@ -171,6 +171,22 @@ class Oracle:
         for row in united.collect():
             found[names[row["of"]]].append(tuple(row[f"r{row['of']}"]))
         return found
+
+
+def _frame(session: SparkSession, rows: list[Row], ddl: str) -> DataFrame:
+    """Return rows as Spark takes them, without a Python process that every query asks for them.
+
+    Converted by PySpark, not by what turns the user's rows into Arrow: that may be wrong, too.
+    """
+    from pyspark.sql.conversion import LocalDataToArrowConversion
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    nothing = (None,) * len(schema)  # none at all would be refused
+    table: pa.Table = LocalDataToArrowConversion.convert(rows or [nothing], schema, False)
+    frame: DataFrame = session.createDataFrame(table.slice(0, len(rows)), schema)
+    return frame
 
 
 def _differences(name: str, stored: list[Row], truth: list[Row]) -> Iterator[tuple[str, str]]:

@@ -165,7 +165,8 @@ def test_a_commit_that_fails_leaves_time_as_it_was() -> None:
 def test_a_dropped_relation_is_forgotten_with_its_parts() -> None:
     parts = Parts(SCRIPT)
     parts.time.clocks = Clocks({"slow": 1}, {"recent#2": 2, "recentish#2": 3}, {"recent": 4})
-    parts.time.forget("recent")
+    with parts.time.forgetting(["recent"]):
+        pass
     assert parts.time.clocks == Clocks({"slow": 1}, {"recentish#2": 3}, {})
 
 

@@ -39,11 +39,13 @@ def test_time_goes_on_from_the_state_it_was_saved_in() -> None:
 def test_what_is_saved_does_not_change_afterwards() -> None:
     time = event_time()
     saved = time.saved(EngineState())
-    time.forget("t")
+    with time.forgetting(["t"]):
+        pass
     assert (saved.said, saved.parts) == (STATE.said, STATE.parts)
 
 
 def test_a_dropped_view_is_forgotten_with_its_parts_and_no_other() -> None:
     time = event_time()
-    time.forget("v")
+    with time.forgetting(["v"]):
+        pass
     assert time.clocks == Clocks({}, {"v2#1": 4}, {"t": 3})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from laminar.errors import EpochNotFound
-from laminar.runtime.output.changelog import Need
+from laminar.runtime.output.changelog import EpochNeed
 
 from .told import Told
 
@@ -18,17 +18,17 @@ from .told import Told
     [
         ({}, [], set()),
         ({"v": 2}, [], {2}),  # whoever starts to follow it starts there
-        ({}, [Need("t", 5)], {5, 6, 7}),
-        ({}, [Need("t", 7)], {7}),
-        ({}, [Need("t", 3, is_away=True)], {3, 4}),
-        ({"v": 2}, [Need("v", 3)], {2, 3, 4}),  # nothing has changed in it since
-        ({}, [Need("t", 2, within=5)], {2, 3, 4, 5, 6, 7}),
-        ({}, [Need("t", 2, within=4)], set()),  # too far behind: it loses its claim
-        ({}, [Need("t", 6), Need("v", 4, is_away=True)], {4, 5, 6, 7}),
+        ({}, [EpochNeed("t", 5)], {5, 6, 7}),
+        ({}, [EpochNeed("t", 7)], {7}),
+        ({}, [EpochNeed("t", 3, is_away=True)], {3, 4}),
+        ({"v": 2}, [EpochNeed("v", 3)], {2, 3, 4}),  # nothing has changed in it since
+        ({}, [EpochNeed("t", 2, within=5)], {2, 3, 4, 5, 6, 7}),
+        ({}, [EpochNeed("t", 2, within=4)], set()),  # too far behind: it loses its claim
+        ({}, [EpochNeed("t", 6), EpochNeed("v", 4, is_away=True)], {4, 5, 6, 7}),
     ],
 )
 def test_epochs_that_consumers_need(
-    tmp_path: Path, behind: dict[str, int], needs: list[Need], pinned: set[int]
+    tmp_path: Path, behind: dict[str, int], needs: list[EpochNeed], pinned: set[int]
 ) -> None:
     told = Told(tmp_path)
     told.step(6, **behind)

@@ -13,7 +13,7 @@ import pytest
 from laminar.connectors import sink as connectors
 from laminar.errors import ConnectorError, LaminarError, NotSupported, RelationExists
 from laminar.runtime.catalog.python_objects import OBJECT
-from laminar.runtime.output.changelog import Need
+from laminar.runtime.output.changelog import EpochNeed
 from laminar.runtime.output.outputs import Outputs
 from laminar.runtime.output.sinks import Publisher, SinkDefinition
 
@@ -53,9 +53,10 @@ def publisher(told: Told) -> Publisher:
 def sink(sinks: Publisher, name: str, relation: str = "v", at: int = 0, **given: Any) -> Written:
     """Define a sink that begins with an epoch, and connect it."""
     made = Written(**given)
-    with sinks.adding(SinkDefinition(name, relation, OBJECT, from_epoch=at)):
+    definition = SinkDefinition(name, relation, OBJECT, from_epoch=at)
+    with sinks.adding(definition):
         pass
-    sinks.connect(name, made)
+    sinks.connect(definition, made)
     return made
 
 
@@ -119,20 +120,20 @@ def test_cursors_survive_and_needs_follow_them(tmp_path: Path) -> None:
     told = Told(tmp_path)
     sinks = publisher(told)
     sink(sinks, "k")
-    assert list(sinks.needs()) == [Need("v", 0)]
+    assert list(sinks.needs()) == [EpochNeed("v", 0)]
     told.step()
     sinks.publish()
-    assert list(sinks.needs()) == [Need("v", 1)]
+    assert list(sinks.needs()) == [EpochNeed("v", 1)]
     again = publisher(Told(tmp_path))
     again.load(sinks.to_json())
     assert again.sinks() == sinks.sinks()
     assert again.cursor("k") == 1
-    assert list(again.needs()) == [Need("v", 1, is_away=True)]  # its code is not back yet
+    assert list(again.needs()) == [EpochNeed("v", 1, is_away=True)]  # its code is not back yet
     assert again.is_level()  # nobody waits for one that is away
     assert not again.attach("k", "t", Written())
     assert not again.attach("other", "v", Written())
     assert again.attach("k", "v", Written())
-    assert list(again.needs()) == [Need("v", 1)]
+    assert list(again.needs()) == [EpochNeed("v", 1)]
 
 
 def test_a_sink_is_known_only_if_the_commit_succeeds(tmp_path: Path) -> None:
@@ -217,12 +218,37 @@ def test_one_that_is_dropped_while_it_writes(tmp_path: Path) -> None:
     def drop() -> None:
         with sinks.removing(["k"]):
             pass
+        sinks.close_retired()
         assert one.closed == 0  # not while it writes
 
     one.during = drop
     sinks.publish()
     assert (one.epochs, one.closed) == ([(0, "v at 0")], 1)
     assert sinks.cursor("k") is None
+
+
+def test_a_connector_that_came_too_late_is_closed_and_gets_nothing(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    sinks = publisher(told)
+    first, late, second = sink(sinks, "k"), Written(), Written()
+    (known,) = sinks.sinks()
+    sinks.connect(known, second)  # of another thread that found it missing, too
+    sinks.close_retired()
+    assert (first.closed, second.closed) == (0, 1)
+    third = Written()
+    sinks.connect(known, third, instead=True)
+    sinks.close_retired()
+    assert (first.closed, third.closed) == (1, 0)
+    with sinks.removing(["k"]):
+        pass
+    sinks.connect(known, late)
+    sinks.publish()
+    sinks.close_retired()
+    assert (late.closed, late.epochs) == (1, [])
+    again = sink(sinks, "k")  # another one of its name
+    sinks.connect(known, late)
+    sinks.publish()
+    assert ([epoch for epoch, _ in again.epochs], late.epochs, late.closed) == ([0], [], 2)
 
 
 def test_whoever_comes_while_another_thread_writes_is_told_who_does(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from laminar.errors import EpochNotFound, InvalidSetting, ReadOnlyDatabase, SubscriptionEnded
 from laminar.runtime.catalog.definitions import ViewDefinition
 from laminar.runtime.history.differences import ChangeFrame
-from laminar.runtime.output.changelog import Need
+from laminar.runtime.output.changelog import EpochNeed
 from laminar.runtime.output.subscriptions import Subscription, Subscriptions
 
 from .told import Told
@@ -144,7 +144,7 @@ def test_what_is_open_is_kept_and_stored(tmp_path: Path) -> None:
     subscriptions = told.subscriptions()
     subscriptions.store_followed = store_followed
     one = open_one(subscriptions)
-    assert list(subscriptions.needs()) == [Need("v", 0, within=1000)]
+    assert list(subscriptions.needs()) == [EpochNeed("v", 0, within=1000)]
     assert subscriptions.tapped() == set()  # one look at it needs no stored rows
     for _ in range(3):
         told.step()
@@ -160,7 +160,7 @@ def test_what_is_open_is_kept_and_stored(tmp_path: Path) -> None:
     del one, named
     gc.collect()
     assert subscriptions.opened() == []
-    assert list(subscriptions.needs()) == [Need("v", 3, within=1000)]  # its cursor stays
+    assert list(subscriptions.needs()) == [EpochNeed("v", 3, within=1000)]  # its cursor stays
     assert subscriptions.tapped() == {"v"}
 
 

@@ -150,6 +150,19 @@ class BackgroundLoop:
         _log.warning("the background loop met an error", extra={"error": str(error)})
 
     def _run(self, stopping: threading.Event) -> None:
+        """Run epochs until it should stop; however this ends, nobody waits for it any more."""
+        try:
+            self._step_until(stopping)
+        except BaseException as error:
+            # Such as SystemExit of a listener: it ends this thread, and nobody would hear of it.
+            lost = LoopFailed(repr(error), 1)
+            lost.__cause__ = error
+            self._kept.append(lost)
+        finally:
+            if self._stopping is stopping:
+                self._ways.running = False
+
+    def _step_until(self, stopping: threading.Event) -> None:
         failed = 0
         while not stopping.is_set():
             seen, before = self._ways.signals, self._epoch()
@@ -176,8 +189,6 @@ class BackgroundLoop:
                 self._epochs += done
             else:
                 self._ways.wait(seen)
-        if self._stopping is stopping:
-            self._ways.running = False
 
     def _note_sources(self) -> None:
         failing = self._ways.errors()

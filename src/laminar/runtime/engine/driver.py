@@ -16,7 +16,7 @@ _AT_A_TIME = 8
 """Epochs that the loop runs before it looks whether it should stop."""
 
 _NO_TURN = (DatabaseClosed, WriterBusy, WriteWithinEpoch)
-"""Nothing was done, and it is not for the caller to tell anybody of what others did."""
+"""If nothing was committed, it is not for the caller to tell anybody of what others did."""
 
 
 class Driver:
@@ -103,9 +103,9 @@ class Driver:
         failed: list[Exception] = []
         try:
             run()
-        except _NO_TURN:
-            raise
         except Exception as error:
+            if isinstance(error, _NO_TURN) and not committed:
+                raise
             failed.append(error)
             if isinstance(error, OperatorError) and error.report is not None:
                 committed.append(error.report)

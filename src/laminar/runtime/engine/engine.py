@@ -7,6 +7,7 @@ that it means.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from laminar.connectors.source import close
 from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.engine.apply_settings import AppliedSettings
-from laminar.runtime.engine.closing import close_all
+from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.follow import Follower, as_stored
 from laminar.runtime.engine.open import define
 from laminar.runtime.engine.parts import Parts
@@ -40,6 +41,15 @@ class Engine(Parts):
     ) -> None:
         super().__init__(root, spark, time_settings, read_only=read_only)
         self.applied_settings = AppliedSettings(self)
+        try:
+            self._open(read_only=read_only)
+        except BaseException:
+            with suppress(Exception):  # why it cannot be opened is what counts
+                self.close()
+            raise
+
+    def _open(self, *, read_only: bool) -> None:
+        """Take up what the newest manifest says; connectors are built on the way."""
         define(self, self.applied_settings)
         self.show(Snapshot(self.ledger.manifest, self.defined.catalog))
         self.work.pruning.follow()
@@ -48,7 +58,7 @@ class Engine(Parts):
             self.show(as_stored(self, self.ledger.manifest))
         else:
             self.outputs.sinks.open()
-            remove_links(root)
+            remove_links(self.env.root)
             self.ledger.pending.keep_only(self.defined.tables())
             self.ledger.finish_restore()
 
@@ -63,13 +73,20 @@ class Engine(Parts):
         ledger, work = self.ledger, self.work
         with ledger.turn("a step"):
             self.defined.require_attached()
-            if logged := ledger.wal.open_after(ledger.epoch):
-                return work.runner.run(self._still_there(logged[0]), logged[0])
+            if ledger.wal.open_after(ledger.epoch):
+                return self.replay()
             taken = work.inlets.cut(whole=whole)
             if not taken and not self._has_more():
                 work.checkpoints.idle()
                 return None
             return work.runner.run(taken)
+
+    def replay(self) -> EpochReport | None:
+        """Run the next epoch that was logged before, over its own rows; None if there is none."""
+        logged = self.ledger.wal.open_after(self.ledger.epoch)
+        if not logged:
+            return None
+        return self.work.runner.run(self._still_there(logged[0]), logged[0])
 
     def _has_more(self) -> bool:
         """Whether an epoch without new rows would do something: for views behind, or by time."""
@@ -84,10 +101,12 @@ class Engine(Parts):
     def refresh(self, view: str) -> EpochReport | None:
         """Bring a view and all it reads to one new cut of the sources, whatever their schedules.
 
-        None if it is there already.
+        None if it is there already. What was logged comes first: its rows are taken by no other.
         """
         with self.ledger.turn(f"REFRESH {view}"):
             self.defined.require_attached()
+            while self.replay():
+                pass
             taken = self.work.inlets.cut(whole=True)
             if not taken and self.scheduler.cursor(view) == self.ledger.epoch:
                 return None
@@ -174,4 +193,4 @@ class Engine(Parts):
         ends = [self.outputs.sinks.close, *ways, self.work.checkpoints.close, self.ledger.close]
         if not self.env.read_only:
             ends.append(partial(remove_links, self.env.root))
-        close_all(ends)
+        call_all(ends)

@@ -175,6 +175,7 @@ class Parts:
             except BaseException:
                 self.defined.catalog = before
                 before.declare(affected)
+                self.time.watermarks.back()
                 self.work.executor.forget()
                 raise
 

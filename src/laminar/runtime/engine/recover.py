@@ -27,10 +27,11 @@ from laminar.runtime.catalog.definitions import (
     to_json,
 )
 from laminar.runtime.catalog.python_objects import OBJECT
-from laminar.runtime.engine.closing import close_all
+from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.level import level_turn
 from laminar.runtime.engine.open import attach_operator, build_source, define
 from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.output.sinks import SinkDefinition
 from laminar.store import ManifestStore
 
 if TYPE_CHECKING:
@@ -148,12 +149,16 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
     try:
         with level_turn(engine, what):
             done = _restore(engine, checkpoint_id, definitions, built, ends)
-    finally:
-        close_all([*ends, *(partial(close, each) for each in built.values())])
-    engine.outputs.sinks.close_retired()
-    engine.outputs.sinks.open()
-    engine.outputs.sinks.publish()
+    except BaseException:
+        call_all([*ends, *_closing(built)])
+        raise
+    sinks = engine.outputs.sinks
+    call_all([*ends, *_closing(built), sinks.close_retired, sinks.open, sinks.publish])
     return done
+
+
+def _closing(built: Mapping[str, Source]) -> list[Callable[[], object]]:
+    return [partial(close, each) for each in built.values()]
 
 
 def _new_sources(engine: Engine, checkpoint_id: int) -> dict[str, Source]:
@@ -172,7 +177,7 @@ def _new_sources(engine: Engine, checkpoint_id: int) -> dict[str, Source]:
                 if source is not None:
                     found[each.name] = source
     except Exception:
-        close_all(partial(close, each) for each in found.values())
+        call_all(_closing(found))
         raise
     return found
 
@@ -211,32 +216,42 @@ def _restore(
     if kept is not None:
         _refuse_lost(manifest.catalog, kept)
     sinks = _sinks(engine, manifest.state.sinks, current, kept or manifest.catalog)
-    ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
-    ends += [way for way in ways if way is not None]
-    done = go_back(
-        engine.env.root,
-        engine.work.checkpoints.storage,
-        engine.ledger.timeline.store,
-        checkpoint,
-        state=replace(manifest.state, settings=engine.defined.settings.given, sinks=sinks),
-        catalog=kept,
-    )
-    engine.ledger.wal.forget_through(done.epoch)
-    ends += _go_on_from(engine, done.manifest, built)
+    # Rows that somebody pushes meanwhile wait: those that are there are set aside, and replaced.
+    with engine.ledger.pending.held():
+        ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
+        ends += [way for way in ways if way is not None]
+        done = go_back(
+            engine.env.root,
+            engine.work.checkpoints.storage,
+            engine.ledger.timeline.store,
+            checkpoint,
+            state=replace(manifest.state, settings=engine.defined.settings.given, sinks=sinks),
+            catalog=kept,
+        )
+        engine.ledger.wal.forget_through(done.epoch)
+        engine.ledger.timeline.adopt(done.manifest)
+        engine.ledger.pending.reload(numbers(done.manifest))
+        engine.ledger.finish_restore()
+        # Somebody may have asked for a way in that stands where it stood before.
+        ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
+        ends += [way for way in ways if way is not None]
+    _go_on_from(engine, done.manifest, built, ends)
     rebuild(engine, done.rebuild)
     return done
 
 
 def _go_on_from(
-    engine: Engine, manifest: Manifest, built: dict[str, Source]
-) -> list[Callable[[], object]]:
+    engine: Engine,
+    manifest: Manifest,
+    built: dict[str, Source],
+    ends: list[Callable[[], object]],
+) -> None:
     """Let an engine that runs go on from another manifest; objects of Python code stay with it.
 
-    Connectors of tables that are declared as before stay, too. Returns what closes the others.
+    Connectors of tables that are declared as before stay, too; `ends` gets what closes the others.
     """
     engine.work.executor.forget()
     engine.work.pruning.forget()
-    engine.ledger.timeline.adopt(manifest)
     programs, tables = engine.defined.catalog.programs, engine.defined.tables()
     wanted = {e.name: e for e in from_json(manifest.catalog) if isinstance(e, TableDefinition)}
     gone = [
@@ -244,16 +259,14 @@ def _go_on_from(
         for name, table in tables.items()
         if table.connector != OBJECT and not _is_alike(table, wanted.get(name))
     ]
-    ends = engine.leave(gone)
+    ends += engine.leave(gone)
     for name in built.keys() - engine.defined.sources.keys():
         engine.defined.sources[name] = built.pop(name)
     engine.scheduler.restore()
-    engine.ledger.pending.reload(numbers(manifest))
-    engine.ledger.finish_restore()
     define(engine, engine.applied_settings)
     for name in list(engine.defined.operators):
         if isinstance(engine.defined.catalog.definitions.get(name), OperatorDefinition):
-            part = programs[name].relations[0]
+            part = programs[name].relations[0] if name in programs else None
             spread = part.spread if isinstance(part, Applied) else ()
             attach_operator(engine, name, engine.defined.operators[name], spread)
         else:
@@ -266,7 +279,6 @@ def _go_on_from(
     engine.work.pruning.follow()
     engine.show(Snapshot(engine.ledger.manifest, engine.defined.catalog))
     engine.outputs.changelog.notify()
-    return ends
 
 
 def _sinks(
@@ -278,8 +290,8 @@ def _sinks(
     found = []
     for each in then:
         known = now.get(each["name"])
-        if known is None or known.relation != each["relation"]:
-            # It starts anew, with all rows.
+        if known is None or known.built_from != SinkDefinition(**each).built_from:
+            # It starts anew, with all rows: another one of its name has come to where it is.
             found.append({**each, "from_epoch": engine.ledger.timeline.store.last_number() + 1})
             continue
         if each["relation"] in differs:

@@ -198,19 +198,22 @@ class EpochPipeline:
         return InFlightEpoch(begun, traces, attempt)
 
     def _call_off(self, in_flight: deque[InFlightEpoch]) -> None:
-        """Forget epochs that were on their way, and all that they made."""
-        if not in_flight:
-            return
+        """Forget epochs that were on their way, and all that they made.
+
+        Also one that failed before it was: it is logged, and has taken rows from inlets.
+        """
+        first = in_flight[0].epoch if in_flight else self._ledger.epoch + 1
         for each in in_flight:
             with suppress(Exception):  # it is called off, so what it failed with does not matter
                 each.attempt.flight.wait()
-        self._ledger.wal.withdraw(in_flight[0].epoch)
-        self._launcher.barriers.withdrawn(in_flight[0].epoch)
+        self._ledger.wal.withdraw(first)
+        self._launcher.barriers.withdrawn(first)
         for each in in_flight:
             read = each.begun.read
             discard(self._env.root, files_of(each.attempt.bindings.versions) - read)
             self._runner.forget(read)
         in_flight.clear()
+        self._runner.forget(())
 
 
 def _landed(landed: InFlightEpoch, committed: Mapping[str, Trace]) -> Outcome:

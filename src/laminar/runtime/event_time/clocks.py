@@ -86,16 +86,22 @@ class EventTime:
             cuts=marks.cuts,
         )
 
-    def forget(self, name: str) -> None:
-        """Forget a relation that was dropped."""
-        self.watermarks.forget(name)
-        given = asdict(self.clocks)
+    @contextmanager
+    def forgetting(self, names: Collection[str]) -> Iterator[None]:
+        """Forget relations that are dropped, if the commit inside succeeds."""
+        before = self.clocks
         self.clocks = Clocks(
             **{
-                part: {key: each for key, each in values.items() if view_of(key) != name}
-                for part, values in given.items()
+                part: {key: each for key, each in values.items() if view_of(key) not in names}
+                for part, values in asdict(before).items()
             }
         )
+        with self.watermarks.forgetting(names):
+            try:
+                yield
+            except BaseException:
+                self.clocks = before
+                raise
 
     def is_due(self, traces: Mapping[str, Trace], held: Collection[str]) -> bool:
         """Whether time alone asks for an epoch."""
@@ -171,7 +177,7 @@ class EventTime:
             emitted |= dict.fromkeys(part.shown, epoch_time.now_ms)
             aged |= part.aged_to
         clocks = Clocks(emitted, aged, counts)
-        marks = self.watermarks.standing(epoch_time.after, behind)
+        marks = self.watermarks.marks_of(epoch_time.after, behind)
         useless = cutoffs(self._defined().relations, marks, clocks.aged_to)
         for name, (path, bound) in useless.items():
             if name in traces:

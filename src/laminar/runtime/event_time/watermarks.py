@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -110,12 +110,19 @@ class Watermarks:
         if definition.event_time is None:
             self._tracker.mark_idle(definition.name)
 
-    def forget(self, name: str) -> None:
-        """Stop following a table or a view."""
-        self._tables.pop(name, None)
-        self.said.pop(name, None)
-        self.parts.pop(name, None)
-        self._kept.pop(name, None)
+    @contextmanager
+    def forgetting(self, names: Collection[str]) -> Iterator[None]:
+        """Stop following tables and views, if the commit inside succeeds; otherwise go `back`."""
+        before = self._tables, self.said, self.parts, self._kept
+        self._tables = {key: each for key, each in self._tables.items() if key not in names}
+        self.said = {key: each for key, each in self.said.items() if key not in names}
+        self.parts = {key: each for key, each in self.parts.items() if key not in names}
+        self._kept = {key: each for key, each in self._kept.items() if key not in names}
+        try:
+            yield
+        except BaseException:
+            self._tables, self.said, self.parts, self._kept = before
+            raise
 
     def restore(
         self,
@@ -230,7 +237,7 @@ class Watermarks:
                 found[view] = min(least)
         return found
 
-    def standing(self, marks: Mapping[str, int], behind: Mapping[str, int]) -> dict[str, int]:
+    def marks_of(self, marks: Mapping[str, int], behind: Mapping[str, int]) -> dict[str, int]:
         """Return watermarks, with those of views that stay at older epochs as they were there.
 
         A view that had none there has none: windows that it holds have not been shown yet.
@@ -259,7 +266,7 @@ class Watermarks:
             behind: views that stay at older epochs, and so at older watermarks.
         """
         now = self._tracker.watermarks()
-        kept = self.standing(now, behind)
+        kept = self.marks_of(now, behind)
         self.cuts = {at: self.cuts.get(at, self._kept) for at in set(behind.values())}
         self.cuts[epoch], self._kept = now, kept
         return self._kept

@@ -252,11 +252,12 @@ class ConnectorDagBridge:
 
     def push(self, table: str, data: pa.Table) -> None:
         """Keep rows that a user pushed, and let them in."""
-        while True:
+        with self._ledger.pending.pushing():
             inlet = self.of(table)
             assert isinstance(inlet, PushedInlet)
-            if inlet.push(data):  # it is opened anew meanwhile if its options are changed
-                return
+            while not inlet.push(data):  # it is opened anew meanwhile if its options are changed
+                inlet = self.of(table)
+                assert isinstance(inlet, PushedInlet)
 
     def admit(self, table: str, rows: int) -> bool:
         """Whether rows may be pushed now; False if they are dropped.

@@ -317,7 +317,7 @@ class SourceInlet:
         return done
 
     def _read_again(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
-        with self._context.inside(self.definition.name):
+        with self._asking, self._context.inside(self.definition.name):
             rows, marks = self._poller.load(taken, epoch, now_ms)
         if isinstance(rows, Stored):
             return rows.taken

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class EpochNeed:
     """What a consumer asks to be kept: the relation, and the last epoch it has taken.
 
     One that is away for now takes all it has missed at once when it is back; only the epoch after
@@ -48,7 +48,7 @@ class DagChangelogPropagator:
         self._timeline = timeline
         self._scheduler = scheduler
         self.between = between
-        self.needs: list[Callable[[], Iterable[Need]]] = []
+        self.needs: list[Callable[[], Iterable[EpochNeed]]] = []
         """Who says what consumers still need."""
         self._moved = threading.Condition(threading.Lock())
         self.moves = 0

@@ -31,7 +31,7 @@ from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.catalog.row_keys import row_key
 from laminar.runtime.history.turn import WriterTurn
-from laminar.runtime.output.changelog import Need
+from laminar.runtime.output.changelog import EpochNeed
 from laminar.runtime.spark.error_translation import first_sentence, is_gone
 from laminar.runtime.spark.session import suit
 from laminar.store import durable_files
@@ -68,9 +68,10 @@ class SinkDefinition:
 class Publisher:
     """All sinks of a database, and how far each has come.
 
-    Which sinks there are is changed in the writer's turn, and replaced as a whole, so whoever reads
-    it needs no lock. Connectors that are no longer wanted are closed by whoever calls them: not
-    while one of them writes, and not in the writer's turn.
+    Which sinks there are is changed in the writer's turn, and which have a connector under
+    `_books`; both are replaced as a whole, so whoever reads them needs no lock. Connectors that are
+    no longer wanted are closed by whoever calls them: not while one of them writes, and not in the
+    writer's turn.
 
     Args:
         defined: what they read.
@@ -97,6 +98,7 @@ class Publisher:
         self._books = threading.Lock()
         self.turn = WriterTurn(root)
         """Whoever calls sinks has it; nobody asks for it who has the writer's turn."""
+        self._unopened: frozenset[str] = frozenset()
         self._writing = ""
         self._has_more = False
         self._retired: deque[SinkConnector] = deque()
@@ -121,11 +123,22 @@ class Publisher:
         self._retire(self._connectors.keys() - same)
 
     def open(self) -> None:
-        """Build the connectors that are missing; those of Python code wait until it is back."""
+        """Build the connectors that are missing; those of Python code wait until it is back.
+
+        One that cannot be built keeps no other from its own; then the first error is raised.
+        """
+        failed: dict[str, Exception] = {}
         for each in self.sinks():
             if each.connector != OBJECT and each.name not in self._connectors:
-                self.connect(each.name, self.build(each))
+                try:
+                    self.connect(each, self.build(each))
+                except Exception as error:
+                    failed[each.name] = error
+        self._unopened = frozenset(failed)
+        self.close_retired()
         self.forget_cursors()
+        for first in failed.values():
+            raise first
 
     def build(self, definition: SinkDefinition) -> SinkConnector:
         """Return the connector of a definition, which checks its options."""
@@ -153,26 +166,45 @@ class Publisher:
         before, name = self._defined, definition.name
         if definition.connector != OBJECT and name in before:
             raise RelationExists(name)
-        self._retire([name])  # one of Python code that is about something else now
         with self._books:
+            taken = self._cursors.get(name)
             self._cursors.forget(name)
             self._defined = {**before, name: definition}
         try:
             yield
         except BaseException:
-            self._defined = before
+            with self._books:
+                self._defined = before
+                if taken is not None and name in before:
+                    self._cursors.advance(name, taken.epoch, taken.about)
             raise
+        self._retire([name])  # one of Python code that is about something else now
 
-    def connect(self, name: str, connector: SinkConnector) -> None:
-        """Let a known sink have what it has not taken, through a connector."""
-        self._connectors = {**self._connectors, name: connector}
+    def connect(
+        self, sink: SinkDefinition, connector: SinkConnector, *, instead: bool = False
+    ) -> None:
+        """Let a sink have what it has not taken, through a connector.
+
+        Connectors are built outside of the turn: meanwhile the sink may have been dropped, or
+        somebody else may have connected it. Then this one is not wanted, unless it is given
+        `instead` of any other.
+        """
+        with self._books:
+            unwanted = other = self._connectors.get(sink.name)
+            if self._defined.get(sink.name) is sink and (other is None or instead):
+                self._connectors = {**self._connectors, sink.name: connector}
+            else:
+                unwanted = connector
+        if unwanted is not None:
+            self._retired.append(unwanted)
 
     def attach(self, name: str, relation: str, connector: SinkConnector) -> bool:
         """Give a sink of Python code its code again; say whether it is known."""
         known = self._defined.get(name)
         if known is None or (known.relation, known.connector) != (relation, OBJECT):
             return False
-        self.connect(name, connector)
+        with self._books:
+            self._connectors = {**self._connectors, name: connector}
         return True
 
     @contextmanager
@@ -195,10 +227,16 @@ class Publisher:
             self._cursors.keep_only(self._defined)
 
     def cursor(self, name: str) -> int | None:
-        """Return the last epoch that a sink has taken."""
+        """Return the last epoch that a sink has taken.
+
+        A cursor from before it began is that of another one of its name, which a restore replaced.
+        """
         with self._books:
             found = self._cursors.get(name)
-        return None if found is None else found.epoch
+        known = self._defined.get(name)
+        if found is None or (known is not None and found.epoch < known.from_epoch):
+            return None
+        return found.epoch
 
     def of(self, relations: Iterable[str]) -> list[str]:
         """Return the sinks of some relations."""
@@ -209,12 +247,12 @@ class Publisher:
         """Return the relations whose changes some sink wants."""
         return frozenset(each.relation for each in self.sinks())
 
-    def needs(self) -> Iterator[Need]:
+    def needs(self) -> Iterator[EpochNeed]:
         """Yield what is still needed to work out what a sink has not taken."""
         for each in self.sinks():
             taken = self.cursor(each.name)
             start = each.from_epoch if taken is None else taken
-            yield Need(each.relation, start, is_away=each.name not in self._connectors)
+            yield EpochNeed(each.relation, start, is_away=each.name not in self._connectors)
 
     # What they get
 
@@ -230,9 +268,18 @@ class Publisher:
         """
         if self.turn.is_mine:
             self._has_more = True
-        elif not self.is_level():
+            return
+        failed: list[Exception] = []
+        if self._unopened:  # when the database went back; since then it gets nothing
+            try:
+                self.open()
+            except Exception as error:
+                failed.append(error)
+        if not self.is_level():
             with self._calling():
                 self._publish()
+        if failed:
+            raise failed[0]
 
     def hand_over(self, name: str) -> None:
         """Hand a sink all that it has not taken; see `publish`."""
@@ -319,9 +366,10 @@ class Publisher:
 
     def _retire(self, names: Iterable[str]) -> None:
         gone = set(names)
-        self._retired += [each for name, each in self._connectors.items() if name in gone]
-        left = {name: each for name, each in self._connectors.items() if name not in gone}
-        self._connectors = left
+        with self._books:
+            known = self._connectors
+            self._connectors = {name: each for name, each in known.items() if name not in gone}
+        self._retired += [each for name, each in known.items() if name in gone]
 
     def close_retired(self) -> None:
         """Close what is no longer wanted; if a sink is being called, its caller does so later."""

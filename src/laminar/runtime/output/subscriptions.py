@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from laminar.checkpoint.fingerprint import rows_fingerprint
 from laminar.errors import EpochNotFound, InvalidSetting, ReadOnlyDatabase, SubscriptionEnded
 from laminar.runtime.history.differences import ChangeFrame
-from laminar.runtime.output.changelog import Need
+from laminar.runtime.output.changelog import EpochNeed
 from laminar.store.cursors import SUBSCRIPTIONS, Cursor, CursorStore
 
 if TYPE_CHECKING:
@@ -135,16 +135,16 @@ class Subscriptions:
             raise SubscriptionEnded(relation, "it was defined anew", name)
         return made
 
-    def needs(self) -> Iterator[Need]:
+    def needs(self) -> Iterator[EpochNeed]:
         """Yield what subscriptions have not taken yet."""
         within = self._defined.settings.number("subscription_retention_epochs")
         known = self._defined.catalog.definitions
         for each in self.opened():
             if each.relation in known:
-                yield Need(each.relation, each.taken, within=within)
+                yield EpochNeed(each.relation, each.taken, within=within)
         for cursor in list(self._named.values()):
             if cursor.about["relation"] in known:
-                yield Need(cursor.about["relation"], cursor.epoch, within=within)
+                yield EpochNeed(cursor.about["relation"], cursor.epoch, within=within)
 
 
 class Subscription(Generic[_T]):

@@ -257,9 +257,11 @@ class ViewScheduler:
 
     def saved(self, state: EngineState) -> EngineState:
         """Return what a manifest has to carry; relations that are gone are forgotten."""
-        catalog = self._defined.catalog
-        self.progress = self.progress.only(catalog.programs, self._defined.tables())
-        return replace(self.progress.saved(state), paused=self.paused)
+        return replace(self.known().saved(state), paused=self.paused)
+
+    def known(self) -> ViewProgress:
+        """Return the progress of the relations that are defined now."""
+        return self.progress.only(self._defined.catalog.programs, self._defined.tables())
 
     def can_move(self, view: str) -> bool:
         """Whether a view would move if it were asked to."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from laminar.runtime.catalog.definitions import (
 )
 from laminar.runtime.catalog.python_objects import Spread, applied
 from laminar.runtime.catalog.source_options import changed, parse
-from laminar.runtime.engine.closing import close_all
+from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.open import build_source
 from laminar.runtime.event_time.late_batch import LATE_ROWS
 from laminar.runtime.relations.trace_versions import versions_of
@@ -131,7 +132,7 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
         ends = engine.leave(dropped)
         _forget_log(engine, dropped)
         engine.ledger.pending.keep_only(engine.defined.tables())
-    close_all([*ends, engine.outputs.sinks.close_retired])
+    call_all([*ends, engine.outputs.sinks.close_retired])
     return dropped
 
 
@@ -139,7 +140,26 @@ def _commit_without(engine: Engine, dropped: tuple[str, ...]) -> None:
     """Commit that relations are gone, with their rows."""
     for each in dropped:
         engine.defined.catalog.remove(each)
-        engine.time.forget(each)
+    with (
+        engine.time.forgetting(dropped),
+        engine.scheduler.with_progress(engine.scheduler.known()),
+        _parting(engine.defined.operators, dropped),
+    ):
+        _commit_rest(engine, dropped)
+
+
+@contextmanager
+def _parting(operators: dict[str, Any], names: Iterable[str]) -> Iterator[None]:
+    """Part from Python operators, if the commit inside succeeds."""
+    gone = {name: operators.pop(name) for name in names if name in operators}
+    try:
+        yield
+    except BaseException:
+        operators.update(gone)
+        raise
+
+
+def _commit_rest(engine: Engine, dropped: tuple[str, ...]) -> None:
     engine.work.materialization.plan()
     kept = versions_of(engine.defined.catalog.relations, engine.ledger.manifest.traces)
     traces = {

@@ -58,7 +58,7 @@ def _define(engine: Engine, definition: SinkDefinition, connector: SinkConnector
         )
         with sinks.adding(definition):
             engine.work.materialization.tap()
-        sinks.connect(definition.name, connector)
+        sinks.connect(definition, connector, instead=True)
     return definition
 
 

@@ -30,7 +30,6 @@ from laminar.runtime.statements.replace import alter_view, replace_view
 from laminar.runtime.statements.show import Listing, Showing, find_sink
 from laminar.sql import statements as s
 from laminar.sql.intervals import micros
-from laminar.sql.rewrite_options import with_options
 from laminar.sql.system import SYSTEM
 from laminar.sql.watermarks import delay_of
 
@@ -156,10 +155,7 @@ class StatementRunner:
 
     def _alter_view(self, statement: s.AlterView) -> None:
         name = self._view(statement.name)
-        options = checked(statement.options)
-        definition = self._engine.defined.catalog.definitions[name]
-        sql = with_options(definition.sql, options) if definition.sql else ""
-        alter_view(self._engine, name, options, sql)
+        alter_view(self._engine, name, checked(statement.options))
 
     def _drop(self, statement: s.Drop) -> None:
         if statement.kind is s.RelationKind.SINK:

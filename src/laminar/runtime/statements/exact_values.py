@@ -37,7 +37,7 @@ def exact(value: Any, kind: pa.DataType) -> Any:
     Raises:
         Misfit: the column cannot hold exactly that value.
     """
-    if value is None or value is pd.NA or value is pd.NaT:
+    if value is None or value is pd.NA or _is_no_time(value):
         return None
     for applies, convert in _RULES:
         if applies(kind):
@@ -51,6 +51,11 @@ def required(value: Any, field: pa.Field) -> Any:
     if found is None and not field.nullable:
         raise Misfit(f'NULL in "{field.name}", which is NOT NULL')
     return found
+
+
+def _is_no_time(value: Any) -> bool:
+    """Whether it is what pandas or numpy have for NULL in a column of times."""
+    return value is pd.NaT or (isinstance(value, np.datetime64) and bool(np.isnat(value)))
 
 
 def _boolean(value: Any, _: pa.DataType) -> bool:

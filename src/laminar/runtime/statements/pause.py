@@ -33,6 +33,8 @@ def resume(engine: Engine, view: str) -> EpochReport | None:
     """
     with engine.ledger.turn(f"RESUME {view}"):
         registry = engine.defined.catalog.registry
+        while engine.replay():  # its rows are taken by no other epoch
+            pass
         was = registry.view(view).state
         registry.set_state(view, MvState.RUNNING)
         try:

@@ -19,6 +19,7 @@ from laminar.runtime.catalog.definitions import LateDefinition, TableDefinition,
 from laminar.runtime.statements.rebuild import rebuild, without
 from laminar.sql import relations_of
 from laminar.sql.equality import same_query
+from laminar.sql.rewrite_options import with_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 
 def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
     """Replace a view and rebuild its dependents; say whether anything had to be done."""
+    # In the turn from the start: what reads the view may change until then.
+    with engine.ledger.turn(f"CREATE OR REPLACE {definition.name}"):
+        return _replace(engine, definition)
+
+
+def _replace(engine: Engine, definition: ViewDefinition) -> bool:
     old = _view(engine, definition.name)
     definition = replace(definition, name=old.name)
     if _same(old, definition):
@@ -54,22 +61,22 @@ def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
     return True
 
 
-def alter_view(engine: Engine, name: str, options: Mapping[str, Any], sql: str) -> None:
+def alter_view(engine: Engine, name: str, options: Mapping[str, Any]) -> None:
     """Change options of a view; another refresh policy builds it anew.
 
     Its rows stay the same, so what depends on it stays as it is.
     """
-    old = _view(engine, name)
-    new = replace(old, **options)
-    if new == old:
-        return
-    new = replace(new, sql=sql)
-    if new.refresh_policy != old.refresh_policy:
-        rebuild(engine, old, new)
-        return
-    with engine.changing(f"ALTER {old.name}", old.name):
-        engine.defined.catalog.replace_view(new, engine.defined.catalog.programs[old.name])
-        engine.ledger.recommit()
+    with engine.changing(f"ALTER {name}", name):
+        old = _view(engine, name)
+        new = replace(old, **options)
+        if new == old:
+            return
+        new = replace(new, sql=with_options(old.sql, options) if old.sql else "")
+        if new.refresh_policy == old.refresh_policy:
+            engine.defined.catalog.replace_view(new, engine.defined.catalog.programs[old.name])
+            engine.ledger.recommit()
+            return
+    rebuild(engine, old, new)
 
 
 def _view(engine: Engine, name: str) -> ViewDefinition:

@@ -8,7 +8,9 @@ from typing import TypeAlias
 
 from laminar.connectors.options import Options
 from laminar.connectors.source import Source, close
+from laminar.errors.base import LaminarError
 from laminar.errors.connectors import UnknownConnector, UnknownOption
+from laminar.errors.dag import ConnectorError
 from laminar.model.schema import Schema
 
 
@@ -44,7 +46,12 @@ def create_source(connector_name: str, spec: SourceSpec) -> Source:
     if factory is None:
         raise UnknownConnector(connector_name, source_connectors())
     options = Options(connector_name.casefold(), spec.options)
-    source = factory(replace(spec, options=options))
+    try:
+        source = factory(replace(spec, options=options))
+    except LaminarError:
+        raise
+    except Exception as error:
+        raise ConnectorError(spec.name, error) from error
     try:
         options.refuse_leftovers()
     except UnknownOption:

@@ -1,16 +1,16 @@
-"""Closing several things, of which any may fail."""
+"""Calling several things, of which any may fail: closing, opening again, handing on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 
-def close_all(ends: Iterable[Callable[[], object]]) -> None:
+def call_all(calls: Iterable[Callable[[], object]]) -> None:
     """Call each, whatever comes of the others; raise what went wrong first."""
     failed: list[Exception] = []
-    for end in ends:
+    for each in calls:
         try:
-            end()
+            each()
         except Exception as error:
             failed.append(error)
     if failed:

@@ -1,0 +1,209 @@
+"""Traces are kept short beside the epochs; what they hold stays the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from laminar.model.trace import Segment, Trace
+from laminar.runtime.event_time.late_batch import LATE_ROWS
+from laminar.runtime.history import compactor as module
+from laminar.runtime.history.compactor import YOUNG_EPOCHS, Compactor
+
+from ..parts import NO_SPARK, catalog, segment, trace
+from ..spark_parts import SparkParts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RELATIONS = catalog(
+    "CREATE TABLE t (k INT, x INT);"
+    "CREATE MATERIALIZED VIEW v AS SELECT k, SUM(x) AS s FROM t GROUP BY k"
+).relations
+
+
+class Store:
+    """Knows the columns of a schema, and nothing else."""
+
+    def struct(self, _schema: str) -> Any:
+        return self
+
+    fields = ()
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """The traces that are compacted, and whether rows are only put together."""
+    found: list[tuple[str, bool]] = []
+
+    def compact(
+        _store: object,
+        name: str,
+        epoch: int,
+        _schema: str,
+        group: tuple[Segment, ...],
+        rule: Callable[[Any], Any] | None,
+    ) -> Segment:
+        found.append((name, rule is None))
+        rows = sum(each.rows for each in group)
+        return segment(group[0].lo, group[-1].hi, rows, files=(f"{name}-{epoch}",))
+
+    monkeypatch.setattr(module, "compact", compact)
+    return found
+
+
+def many(*flags: bool, step: int = 1, rows: int = 1) -> list[Segment]:
+    """Segments of one epoch each; those with a false flag take rows back."""
+    return [
+        segment(number * step + 1, rows=rows, insert_only=flag, units=flag)
+        for number, flag in enumerate(flags)
+    ]
+
+
+@pytest.fixture
+def compacting() -> Iterator[Compactor]:
+    made = Compactor(NO_SPARK, Store())  # type: ignore[arg-type]
+    yield made
+    made.close()
+
+
+def test_nothing_to_do_starts_nothing(compacting: Compactor, ways: list[tuple[str, bool]]) -> None:
+    assert not compacting.submit({"t": trace(*many(True, True))}, RELATIONS, 9)
+    assert not compacting.is_ready
+    assert compacting.adopt({"t": trace()}, wait=True) == {"t": trace()}
+    late = {LATE_ROWS: trace(*many(*[True] * 20))}
+    assert not compacting.submit(late, RELATIONS, 9)  # those are only looked at
+    assert ways == []
+
+
+def test_neighbours_become_one_and_what_came_meanwhile_stays(
+    compacting: Compactor, ways: list[tuple[str, bool]]
+) -> None:
+    olds = many(*[True] * 8)
+    assert compacting.submit({"t": trace(*olds)}, RELATIONS, 8)
+    assert compacting.submit({"t": trace(*olds)}, RELATIONS, 8)  # one at a time
+    newer = segment(9)
+    found = compacting.adopt({"t": trace(*olds, newer)}, wait=True)
+    assert [(each.lo, each.hi, each.rows) for each in found["t"].segments] == [(1, 8, 8), (9, 9, 1)]
+    assert ways == [("t", True)]
+    assert compacting.adopt(found) == found
+
+
+def test_epochs_that_somebody_stands_at_stay_apart(
+    compacting: Compactor, ways: list[tuple[str, bool]]
+) -> None:
+    traces = {"t": trace(*many(*[True] * 10))}
+    assert not compacting.submit(traces, RELATIONS, 10, cursors=[5])
+    compacting.fanout = 4
+    assert compacting.submit(traces, RELATIONS, 10, cursors=[5])
+    found = compacting.adopt(traces, wait=True)["t"].segments
+    assert 5 in {each.hi for each in found}
+    assert len(found) < 10
+    assert len(ways) == 2
+
+
+def test_a_trace_that_was_dropped_or_built_anew_is_left_alone(
+    compacting: Compactor, ways: list[tuple[str, bool]]
+) -> None:
+    traces = {"t": trace(*many(*[True] * 8)), "u": trace(*many(*[True] * 8))}
+    compacting.submit(traces, RELATIONS, 8)
+    anew = {"u": trace(segment(8, rows=3))}
+    assert compacting.adopt(anew, wait=True) == anew
+    assert len(ways) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "segments", "cutoff", "copies"),
+    [
+        ("t", many(*[True] * 8), None, True),
+        ("t", many(*[True] * 8), ("ts", 5), False),  # rows of no use are not written again
+        ("t", many(*[True] * 7, False), None, False),  # what cancels out is added up
+        # Partial rows of few epochs are only put together, of more epochs they are merged.
+        ("v#1!partial", many(*[True] * 8), None, True),
+        ("v#1!partial", many(*[True] * 8, step=YOUNG_EPOCHS), None, False),
+        ("v#1!partial", many(*[True] * 7, False), None, False),
+    ],
+)
+def test_how_rows_are_put_together(
+    compacting: Compactor,
+    ways: list[tuple[str, bool]],
+    name: str,
+    segments: list[Segment],
+    cutoff: tuple[str, int] | None,
+    copies: bool,
+) -> None:
+    traces = {name: trace(*segments)}
+    cutoffs = {} if cutoff is None else {name: cutoff}
+    assert compacting.submit(traces, RELATIONS, 8, cutoffs)
+    compacting.adopt(traces, wait=True)
+    assert ways == [(name, copies)]
+
+
+@pytest.mark.parametrize(("step", "adopted"), [(1, True), (YOUNG_EPOCHS, False)])
+def test_a_retraction_must_find_the_partial_row_it_names(
+    compacting: Compactor, ways: list[tuple[str, bool]], step: int, adopted: bool
+) -> None:
+    name, olds = "v#1!partial", many(*[True] * 8, step=step)
+    compacting.submit({name: trace(*olds)}, RELATIONS, 8)
+    gone = segment(olds[-1].hi + 1, insert_only=False, units=False)
+    found = compacting.adopt({name: trace(*olds, gone)}, wait=True)[name]
+    assert (len(found.segments) == 2) is adopted
+    assert len(ways) == 1
+
+
+def test_large_segments_are_merged_rarely(
+    compacting: Compactor, ways: list[tuple[str, bool]]
+) -> None:
+    large = {"t": trace(*many(*[True] * 8, rows=module.LARGE_ROWS))}
+    assert not compacting.submit(large, RELATIONS, 8)
+    changed = {"t": trace(*many(*[True] * 7, False, rows=module.LARGE_ROWS))}
+    assert compacting.submit(changed, RELATIONS, 8)
+    compacting.adopt(changed, wait=True)
+    assert len(ways) == 1
+
+
+# With Spark: what is merged holds the same
+
+
+@pytest.mark.spark
+def test_what_is_compacted_holds_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    queries = {
+        "v": "SELECT k, SUM(x) AS s, COUNT(*) AS n FROM t GROUP BY k",
+        "w": "SELECT k, MAX(x) AS m FROM t GROUP BY k",
+        "j": "SELECT t.k, t.x, u.k AS other FROM t JOIN u ON t.k = u.k",
+    }
+    script = "CREATE TABLE t (k INT, x INT); CREATE TABLE u (k INT);" + "".join(
+        f"CREATE MATERIALIZED VIEW {name} AS {query};" for name, query in queries.items()
+    )
+    parts = SparkParts(tmp_path, spark, script)
+    compacting = parts.ledger.compactor
+    compacting.fanout = 3
+    parts.step(u=[(1, 1)])
+    for number in range(6):
+        change = [(number % 2, number, 1)]
+        if number > 3:
+            change.append((number % 2, number - 2, -1))
+        parts.step(t=change)
+    before = parts.ledger.manifest.traces
+    while compacting.submit(
+        parts.ledger.manifest.traces, parts.defined.catalog.relations, parts.ledger.epoch
+    ):
+        parts.ledger.recommit(compacting.adopt(parts.ledger.manifest.traces, wait=True))
+    after = parts.ledger.manifest.traces
+    assert count(after) < count(before)
+    assert {"t", "v#1!partial", "w#1!partial", "j"} <= {
+        name for name in after if len(after[name].segments) < len(before[name].segments)
+    }
+    for view, (stored, truth) in parts.compared(queries).items():
+        assert stored == truth, view
+    parts.step(t=[(0, 4, -1), (1, 9, 1)])
+    for view, (stored, truth) in parts.compared(queries).items():
+        assert stored == truth, view
+    parts.close()
+
+
+def count(traces: Any) -> int:
+    return sum(len(each.segments) for each in dict[str, Trace](traces).values())
