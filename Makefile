@@ -3,20 +3,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all test-matrix test-spark41 test-spark42 oracle soak soak-consistency check bench lock clean \
+.PHONY: demo test test-all test-matrix test-spark41 test-spark42 soak soak-consistency check bench lock clean \
     preflight
 
 demo: $(READY)
 	$(BIN)/laminar demo
 
 # Two processes, each with a Spark of its own: most tests wait more than they compute.
-TWO := $(BIN)/python -m pytest -n 2
+TWO := $(BIN)/python -m pytest -n 2 --dist worksteal
 test: $(READY)
-	$(TWO) --dist loadfile
+	$(TWO)
 
-# What `make test` has no time for: long tests, processes that are killed, the oracle over Spark's public API alone.
+# All of what `make test` has a sample of (views of the oracle, random DAGs, steps to crash at), what it has no time
+# for, processes that are killed, and the oracle's sample over Spark's public API alone.
 test-all: $(READY)
-	LAMINAR_TESTS=long $(TWO) -m long
+	LAMINAR_TESTS=all $(TWO) -o faulthandler_timeout=1800 -m "long or thorough"
 	LAMINAR_CRASH=1 $(BIN)/python -m pytest tests/session/test_bridge.py -k killed
 	LAMINAR_SPARK=portable $(TWO) tests/oracle
 
@@ -26,12 +27,14 @@ test-matrix: test-spark41 test-spark42
 
 test-spark41: .venv-spark41/.ready
 test-spark42: .venv-spark42/.ready
-.venv-spark41/.ready: PINS := 'pyspark==4.1.*' 'sqlglot==30.0.0'
-.venv-spark42/.ready: PINS := 'pyspark==4.2.*'
+.venv-spark41/.ready: PINS := 'pyspark[connect]==4.1.*' 'sqlglot==30.0.0'
+.venv-spark42/.ready: PINS := 'pyspark[connect]==4.2.*'
 
-SAMPLE := tests/sql tests/plan tests/delta tests/runtime/spark tests/oracle/test_operators.py
+SAMPLE := tests/sql tests/plan tests/delta tests/runtime tests/oracle/test_operators.py tests/oracle/test_random.py \
+    tests/session/test_epochs.py tests/session/test_event_time.py tests/session/test_restore.py \
+    tests/session/test_sinks.py tests/session/test_spark_connect.py
 test-spark41 test-spark42: test-%:
-	LAMINAR_SPARK=portable .venv-$*/bin/python -m pytest $(SAMPLE)
+	LAMINAR_SPARK=portable .venv-$*/bin/python -m pytest -n 2 --dist worksteal $(SAMPLE)
 
 .venv-spark41/.ready .venv-spark42/.ready: requirements.lock pyproject.toml | preflight
 	$(PYTHON) -m venv $(@D)
@@ -40,10 +43,6 @@ test-spark41 test-spark42: test-%:
 	$(@D)/bin/python -m pip install -q --disable-pip-version-check -c $(@D)/constraints.txt \
 	    -e '.[dev]' $(PINS)
 	@touch $@
-
-# The whole of what `make test` runs a sample of: every view of the oracle, more random DAGs, every step to crash at.
-oracle: $(READY)
-	LAMINAR_TESTS=all LAMINAR_EXAMPLES=60 $(TWO) -o faulthandler_timeout=0 -m thorough
 
 # Reads beside epochs of 1 to 10,000 rows, each checked, at least ten of every epoch; one that mixes
 # two versions fails it.

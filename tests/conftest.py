@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for each in items:
         if each.nodeid.startswith(THOROUGH):
             each.add_marker(pytest.mark.thorough)
-    if os.environ.get("LAMINAR_TESTS") in ("long", "all"):
+    if os.environ.get("LAMINAR_TESTS") == "all":
         return
     left_out = [each for each in items if each.get_closest_marker("long")]
     items[:] = [each for each in items if each not in left_out]
@@ -49,8 +49,18 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where databases without a path are, also those of processes that tests start."""
+    path = tmp_path_factory.mktemp("scratch")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(path))
+        patch.setattr(tempfile, "tempdir", str(path))
+        yield path
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(scratch: Path) -> Iterator[SparkSession]:
     """The one session that all tests marked `spark` share: starting it takes seconds."""
     from pyspark.sql import SparkSession
 
@@ -58,11 +68,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     options = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.buffer.pageSize": "2m",
+        # Everything stays in this process: nothing has to be small, or checked on its way.
+        "spark.broadcast.compress": "false",
+        "spark.broadcast.checksum": "false",
+        "spark.shuffle.compress": "false",
+        "spark.shuffle.checksum.enabled": "false",
+        "spark.ui.retainedJobs": "10",
+        "spark.ui.retainedStages": "10",
+        "spark.ui.retainedTasks": "100",
+        "spark.sql.ui.retainedExecutions": "10",
         # Thousands of small statements, each run a few times: compiling them would take longer.
         # That level reserves little room for compiled code, and stops compiling once it is full.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+        "spark.local.dir": str(scratch),
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.codegen.cache.maxEntries": "10000",
@@ -71,7 +92,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
     builder = SparkSession.builder.master("local[2]").appName("laminar-tests")
     for name, value in options.items():

@@ -28,6 +28,8 @@ SOME = ("wal.after_sync", "restore.after_commit")
 ONCE = {"wal.after_create", "port.before_remove", "port.after_remove"}
 """What a database (`tests/store/test_wal.py` crashes there) or a process passes but once."""
 THOROUGH = os.environ.get("LAMINAR_TESTS") == "all"
+EVERY = 1 if int(os.environ.get("LAMINAR_KILLS", "0")) >= 10 else 4
+"""Of all steps there are `make test-all` takes every fourth, `make soak` each."""
 
 
 class Crash(BaseException):
@@ -66,7 +68,8 @@ def test_a_crash_at_any_point(
             cycle(db, acks, count)
     assert set(SOME) <= set(seen)
     opening: list[str] = []
-    for point in [each for each in dict.fromkeys(seen) if each not in ONCE] if THOROUGH else SOME:
+    points = [each for each in dict.fromkeys(seen) if each not in ONCE][::EVERY]
+    for point in points if THOROUGH else SOME:
         with monkeypatch.context() as patch:
             patch.setattr(durable_files, "failpoint", opening.append)
             db = laminar.connect(state, spark=spark)
@@ -81,7 +84,7 @@ def test_a_crash_at_any_point(
             raise
         finally:
             db.close()
-    for point in dict.fromkeys(opening) if THOROUGH else ():
+    for point in list(dict.fromkeys(opening))[::EVERY] if THOROUGH else ():
         with laminar.connect(state, spark=spark) as db:
             count = verify(db, acks, out)
             with monkeypatch.context() as patch:

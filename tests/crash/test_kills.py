@@ -1,7 +1,7 @@
 """kill -9 at any instant: no row is lost, doubled or different, and the sink agrees.
 
-`make test` kills a few times; `make soak KILLS=200` as often as asked, every tenth time with a JVM
-that dies too.
+`make test` kills once, `make test-all` ten times, `make soak KILLS=200` as often as asked, every
+tenth time with a JVM that dies too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-KILLS = int(os.environ.get("LAMINAR_KILLS", "2"))
+KILLS = int(
+    os.environ.get("LAMINAR_KILLS", "10" if os.environ.get("LAMINAR_TESTS") == "all" else "1")
+)
 SEED = int(os.environ.get("LAMINAR_SEED", "1"))
 
 

@@ -25,14 +25,14 @@ RARE = {
     "ss ARRAY<STRUCT<a: INT, b: ARRAY<STRING>>>, mm MAP<INT, STRUCT<a: INT, d: DOUBLE>>, "
     "huge DECIMAL(38,0), l BIGINT, w STRING",
 }
-"""What only the kind `deep` reads; the others need not carry it."""
+"""What only the kind `deep` reads."""
 
 
 @dataclass(frozen=True)
 class Case:
     """A view and the strategy it must get: I(ncremental), G(roups) or F(ull).
 
-    `at_length`: only where there is time for all, as in `make oracle`.
+    `at_length`: only where there is time for all, as in `make test-all`.
     """
 
     name: str
@@ -123,7 +123,7 @@ AGGREGATES = [
     C("session", "SELECT k, SESSION_START(ts, INTERVAL '90' MINUTE) AS a, SESSION_END(ts, INTERVAL '90' MINUTE) AS e, COUNT(*) AS n, SUM(x) AS s, MAX(g) AS m FROM t GROUP BY k, SESSION(ts, INTERVAL '90' MINUTE)", "G"),
     C("session_all", "SELECT session_window(ts, '1 hour') AS w, COUNT(DISTINCT g) AS n FROM t GROUP BY session_window(ts, '1 hour')", "G"),
     C("cumulate", "SELECT g, CUMULATE_START(ts, INTERVAL '1' HOUR, INTERVAL '4' HOUR) AS a, CUMULATE_END(ts, INTERVAL '1' HOUR, INTERVAL '4' HOUR) AS e, COUNT(*) AS n FROM t WHERE x > 1 GROUP BY g, CUMULATE(ts, INTERVAL '1' HOUR, INTERVAL '4' HOUR)"),
-    C("by", "SELECT k, MAX_BY(g, STRUCT(x, id)) AS m, MIN_BY(x, id) AS n FROM t GROUP BY k"),
+    C("by", "SELECT k, MAX_BY(g, STRUCT(x, id)) AS m, MIN_BY(x, STRUCT(id, x)) AS n FROM t GROUP BY k"),
     C("filter_clause", "SELECT k, COUNT(*) FILTER (WHERE x > 3) AS c, SUM(x) FILTER (WHERE b) AS s, MAX(x) FILTER (WHERE g = 'a') AS m, AVG(y) FILTER (WHERE x < 5) AS a FROM t GROUP BY k"),
     C("distinct_count", "SELECT k, COUNT(DISTINCT g) AS n, SUM(DISTINCT x) AS s, COUNT(DISTINCT g, x) AS m, COUNT(*) AS c FROM t GROUP BY k", "G"),
     C("variance", "SELECT k, STDDEV(x) AS s, VARIANCE(y) AS v, STDDEV_POP(x) AS p, VAR_POP(x) AS q FROM t GROUP BY k", "G"),

@@ -196,6 +196,7 @@ def reading(*checkers: Checker) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_read_is_ever_mixed(
     seed: int, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,6 @@
 """Random views over views under random changes: every view equals its recomputation, always.
 
-`make test` runs one, `make oracle` sixty, LAMINAR_EXAMPLES=200 as many as that. A failure prints
+`make test` runs one, `make test-all` thirty, LAMINAR_EXAMPLES=200 as many as that. A failure prints
 its scenario; kept as a file in fixtures/ it is run for ever after.
 """
 
@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from .scenario import Scenario, random_scenario
+from .script import THOROUGH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.json"))
 
 @pytest.mark.spark
 @settings(
-    max_examples=int(os.environ.get("LAMINAR_EXAMPLES", "1")),
+    max_examples=int(os.environ.get("LAMINAR_EXAMPLES", "30" if THOROUGH else "1")),
     phases=(Phase.explicit, Phase.generate),  # shrinking runs hundreds of databases
     suppress_health_check=list(HealthCheck),
 )

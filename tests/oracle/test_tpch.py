@@ -48,6 +48,7 @@ CHOSEN = list(QUERIES) if THOROUGH else ["q13", "q15", "q20", "q21", "q22"]
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_queries_equal_recomputation(spark: SparkSession) -> None:
     chance = random.Random(48)  # every query finds something
     with connect(spark=spark) as db:

@@ -39,7 +39,10 @@ def group_line(db: laminar.Database) -> str:
     return next(line for line in lines if line.startswith("group: "))
 
 
-@pytest.mark.parametrize("workers", [1, 4], ids=["serial", "parallel"])
+@pytest.mark.parametrize(
+    "workers",
+    [pytest.param(1, marks=pytest.mark.long, id="serial"), pytest.param(4, id="parallel")],
+)
 def test_a_member_that_fails_holds_its_group(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:

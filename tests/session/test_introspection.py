@@ -13,7 +13,7 @@ import pytest
 import laminar
 from laminar.connectors import DatagenSource, SourceSpec
 from laminar.connectors.datagen import datagen_source
-from laminar.connectors.registry import _FACTORIES
+from laminar.connectors.source_registry import _FACTORIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -237,6 +237,7 @@ def busy(db: laminar.Database, path: Path, spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_busy_database_takes_its_locks_in_order(
     watch: Watch, spark: SparkSession, tmp_path: Path
 ) -> None:

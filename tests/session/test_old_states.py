@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laminar
-from laminar.console.graph import Graph
+from laminar.console.stored_dag import Graph
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.introspection.status import read_status
@@ -65,8 +65,8 @@ class Opened:
 
     def views(self) -> dict[str, int]:
         """Return view -> the epoch it is at."""
-        found = self.db.sql("SELECT name, epoch FROM laminar_system.materialized_views").rows()
-        return dict(found)
+        found = read_status(self.db.path).relations
+        return {each.name: each.epoch for each in found if each.name in QUERIES}
 
     def step(self) -> None:
         """Run epochs until all rows are in; whatever waits for its hour is due."""
@@ -101,6 +101,13 @@ class Opened:
         return found
 
 
+def folders(*, quick: tuple[str, ...]) -> list[Any]:
+    """All folders; those that are not quick have to wait for `make test-all`."""
+    return [
+        each if each in quick else pytest.param(each, marks=pytest.mark.long) for each in STATES
+    ]
+
+
 @pytest.fixture(params=STATES)
 def about(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -128,6 +135,7 @@ def sum_of_changes(folder: Path) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("about", folders(quick=("1-first",)), indirect=True)
 def test_an_old_folder_opens_and_goes_on(about: dict[str, Any], spark: SparkSession) -> None:
     clock, features = ManualClock(datetime.now(UTC)), about["features"]
     with laminar.connect("db", spark=spark, settings=TimeSettings(clock=clock)) as db:

@@ -89,6 +89,7 @@ def full_disk(point: str) -> None:
         raise OSError(28, "No space left on device")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("barrier", ["aligned", "unaligned"])
 def test_checkpoints_of_epochs_in_the_air(
     flowing: laminar.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, barrier: str
