@@ -1,7 +1,7 @@
 """A crash at any named point: opened again, everything is as the changes say.
 
-`make test` crashes at some points, `make soak` at every one that an epoch, a compaction, a sink, a
-checkpoint, a restore and an opening after a crash pass.
+`make test` crashes at some points, `make test-all` at every fourth, `make soak` at every one that
+an epoch, a compaction, a sink, a checkpoint, a restore and an opening after a crash pass.
 """
 
 from __future__ import annotations

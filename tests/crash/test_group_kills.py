@@ -5,7 +5,8 @@ up over two epochs at once; in the other `c` fails, and what `b` did is taken ba
 that epoch and dies at a chosen durable step of it. Before anything is repaired, a reader looks at
 what is there; then the database is opened as after any crash.
 
-`make test` dies at a few steps, `make soak` at every step that such an epoch passes.
+`make test` dies at a few steps, `make test-all` at every fourth, `make soak` at every step that
+such an epoch passes.
 """
 
 from __future__ import annotations

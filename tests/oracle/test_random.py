@@ -11,7 +11,7 @@ import os
 import random
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.json"))
+SLOW = {"resets_in_every_epoch"}
+
+
+def fixture(path: Path) -> Any:
+    """Return a case of what failed once, under its name."""
+    return pytest.param(path, id=path.stem, marks=[pytest.mark.long] * (path.stem in SLOW))
 
 
 @pytest.mark.spark
@@ -43,7 +49,7 @@ def test_random_views_equal_recomputation(spark: SparkSession, seed: int) -> Non
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("path", FIXTURES, ids=[path.stem for path in FIXTURES])
+@pytest.mark.parametrize("path", [fixture(path) for path in FIXTURES])
 def test_what_failed_once_stays_right(spark: SparkSession, path: Path) -> None:
     data = json.loads(path.read_text(encoding="utf-8"))
     data.pop("about", None)

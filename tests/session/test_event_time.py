@@ -469,7 +469,7 @@ def test_the_nearest_row_follows_every_change(db: laminar.Database) -> None:
         )
     chance = random.Random(11)
     held: dict[str, list[tuple[Any, ...]]] = {"a": [], "b": []}
-    for epoch in range(12 if THOROUGH else 5):
+    for epoch in range(12 if THOROUGH else 3):
         for name in chance.choice((["a", "b"], ["a"], ["b"])) if epoch else ("a", "b"):
             there = held[name]
             gone = chance.sample(there, min(len(there), chance.randrange(4)))

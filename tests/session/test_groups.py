@@ -145,6 +145,7 @@ def test_failing_again_and_again_ends_in_suspension(tmp_path: Path, spark: Spark
         assert cursors(db, "b", "c", "d", "other") == [3, 3, 3, 3]
 
 
+@pytest.mark.long
 def test_opting_out_unties_and_never_mixes(tmp_path: Path, spark: SparkSession) -> None:
     script = DIAMOND.replace("VIEW d AS", "VIEW d WITH (diamond_consistency = 'none') AS")
     with opened(tmp_path, spark, script) as db:
