@@ -520,7 +520,7 @@ DEEP = [
     L("edge_literals", "SELECT id, -128Y AS a, -32768S AS b, -9223372036854775808L AS c, -2147483648 AS d, - 1.5BD AS e, -1.5F AS f FROM z"),
     L("edge_huge", "SELECT id, SUM(huge) AS s, COUNT(huge) AS n FROM z GROUP BY id"),
     L("edge_avg", "SELECT id, AVG(huge) AS a FROM z GROUP BY id", "G"),
-    L("edge_try", "SELECT id % 2 AS p, TRY_SUM(l) AS s, TRY_SUM(huge * 100000) AS h FROM z GROUP BY id % 2", "G"),
+    L("edge_try", "SELECT id % 2 AS p, TRY_SUM(IF(l > 0, l, NULL)) AS s, TRY_SUM(ABS(huge) * 100000) AS h FROM z GROUP BY id % 2", "G"),
     L("edge_arith", "SELECT id, big * wide AS a, big / 3 AS b, wide + big AS c, CAST(big AS DECIMAL(38,6)) AS d, big % 7 AS e, ROUND(wide, 1) AS f FROM p"),
     L("edge_products", "SELECT ti, SUM(big * wide) AS s, MAX(big - wide) AS m, SUM(wide / 7) AS q FROM p GROUP BY ti"),
     L("edge_join", "SELECT a.id, b.id AS o FROM p a LEFT JOIN p b ON a.wide = b.wide AND a.id <= b.id", "G"),

@@ -69,7 +69,7 @@ class PendingLog:
         self._queues: dict[str, list[PendingBatch]] = {}
         self._last: dict[str, int] = {}
         self._verified: set[PendingBatch] = set()
-        self._gate = threading.Condition()
+        self._gate = threading.Condition(threading.Lock())
         self._pushing = 0
         self._is_held = False
         self._guard = threading.Lock()
