@@ -9,13 +9,13 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/laminar demo
 
-# Two processes, each with a Spark of its own: most tests wait more than they compute.
+# Two processes, each with a Spark of its own: that keeps two cores busy.
 TWO := $(BIN)/python -m pytest -n 2 --dist worksteal
 test: $(READY)
 	$(TWO)
 
-# All of what `make test` has a sample of (views of the oracle, random DAGs, steps to crash at), what it has no time
-# for, processes that are killed, and the oracle's sample over Spark's public API alone.
+# All of what `make test` has a sample of, but for steps to crash at (every fourth; all of them: `make soak`), what it
+# has no time for, processes that are killed, and the oracle's sample over Spark's public API alone.
 test-all: $(READY)
 	LAMINAR_TESTS=all $(TWO) -o faulthandler_timeout=1800 -m "long or thorough"
 	LAMINAR_CRASH=1 $(BIN)/python -m pytest tests/session/test_bridge.py -k killed

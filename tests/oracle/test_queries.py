@@ -67,7 +67,7 @@ VIEWS = 6
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(not THOROUGH, reason="takes long: make test-all")
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(8))
 def test_random_queries_equal_recomputation(spark: SparkSession, seed: int) -> None:
     chance = random.Random(seed)

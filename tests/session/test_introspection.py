@@ -40,7 +40,7 @@ def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         laminar.register_source("kafka", kafka)
         opened.execute(block("trades_dag"))
         yield opened
-    del _FACTORIES["kafka"]
+    del _FACTORIES.known["kafka"]
 
 
 def lines(db: laminar.Database, statement: str) -> list[str]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from laminar.errors import WriterBusy
 from laminar.errors.store import SegmentCorrupt, SegmentMissing
 from laminar.store import PendingLog, durable_files
 
@@ -169,3 +170,25 @@ def test_a_changed_byte_of_pushed_rows_is_noticed(tmp_path: Path) -> None:
         batch.path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         with pytest.raises(SegmentCorrupt, match="checksum"):
             batch.read()
+
+
+def test_rows_wait_until_what_is_there_has_been_replaced(tmp_path: Path) -> None:
+    log = PendingLog(tmp_path)
+    with log.held(0), pytest.raises(WriterBusy, match="a restore"), log.pushing(0.01):
+        pass
+    with log.pushing(0), pytest.raises(WriterBusy, match="pushing rows"), log.held(0.01):
+        pass
+    pushed = threading.Event()
+
+    def push() -> None:
+        with log.pushing(60):
+            pushed.set()
+
+    other = threading.Thread(target=push)
+    with log.held(0):
+        other.start()
+        assert not pushed.wait(0.05)
+    other.join(60)
+    assert pushed.is_set()
+    with log.held(0), pytest.raises(WriterBusy), log.held(0):  # one restore at a time
+        pass

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from laminar.connectors.options import Options
-from laminar.errors.base import LaminarError
-from laminar.errors.connectors import UnknownConnector, UnknownOption
-from laminar.errors.dag import ConnectorError
+from laminar.connectors.factories import Factories
 from laminar.model.quoting import backquoted
 from laminar.model.schema import Schema
 from laminar.model.trace import WEIGHT
@@ -64,37 +61,30 @@ class SinkSpec:
 SinkFactory: TypeAlias = Callable[[SinkSpec], SinkConnector]
 """Builds a sink. An option it does not read is refused, so it needs no list of its options."""
 
-_FACTORIES: dict[str, SinkFactory] = {}
+
+def close_sink(sink: SinkConnector) -> None:
+    """Close the sink if it holds anything."""
+    end = getattr(sink, "close", None)
+    if callable(end):
+        end()
+
+
+_FACTORIES: Factories[SinkSpec, SinkConnector] = Factories(close_sink)
 
 
 def register_sink(name: str, factory: SinkFactory) -> None:
     """Make a connector known; a later one of the same name takes its place."""
-    _FACTORIES[name.casefold()] = factory
+    _FACTORIES.register(name, factory)
 
 
 def sink_connectors() -> tuple[str, ...]:
     """Return the names of all connectors that can be written to."""
-    return tuple(sorted(_FACTORIES))
+    return _FACTORIES.names()
 
 
 def create_sink(connector_name: str, spec: SinkSpec) -> SinkConnector:
     """Build a sink; each of its options was used, or it is not built."""
-    factory = _FACTORIES.get(connector_name.casefold())
-    if factory is None:
-        raise UnknownConnector(connector_name, sink_connectors())
-    options = Options(connector_name.casefold(), spec.options)
-    try:
-        sink = factory(replace(spec, options=options))
-    except LaminarError:
-        raise
-    except Exception as error:
-        raise ConnectorError(spec.name, error) from error
-    try:
-        options.refuse_leftovers()
-    except UnknownOption:
-        close_sink(sink)
-        raise
-    return sink
+    return _FACTORIES.create(connector_name, spec)
 
 
 def begin_sink(sink: SinkConnector) -> None:
@@ -102,13 +92,6 @@ def begin_sink(sink: SinkConnector) -> None:
     begin = getattr(sink, "begin", None)
     if callable(begin):
         begin()
-
-
-def close_sink(sink: SinkConnector) -> None:
-    """Close the sink if it holds anything."""
-    end = getattr(sink, "close", None)
-    if callable(end):
-        end()
 
 
 def change_rows(epoch: int, delta: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from laminar.errors.database import WriterBusy
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, UnsupportedFormat
 from laminar.store import durable_files, parquet
 from laminar.store.names import folder_name
@@ -98,10 +99,15 @@ class PendingLog:
             return seq
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Let nobody begin to push until this is over: what is there is about to be replaced."""
+    def held(self, patience: float) -> Iterator[None]:
+        """Let nobody begin to push until this is over: what is there is about to be replaced.
+
+        Raises:
+            WriterBusy: somebody is pushing for longer than the patience lasts, in seconds.
+        """
         with self._gate:
-            self._gate.wait_for(lambda: not self._pushing and not self._is_held)
+            if not self._gate.wait_for(lambda: not self._pushing and not self._is_held, patience):
+                raise WriterBusy("pushing rows", patience)
             self._is_held = True
         try:
             yield
@@ -111,10 +117,15 @@ class PendingLog:
                 self._gate.notify_all()
 
     @contextmanager
-    def pushing(self) -> Iterator[None]:
-        """Push within this, and with no lock: it waits as long as all is `held`."""
+    def pushing(self, patience: float) -> Iterator[None]:
+        """Push within this, and with no lock: it waits as long as all is `held`.
+
+        Raises:
+            WriterBusy: that is longer than the patience lasts, in seconds; nothing was pushed.
+        """
         with self._gate:
-            self._gate.wait_for(lambda: not self._is_held)
+            if not self._gate.wait_for(lambda: not self._is_held, patience):
+                raise WriterBusy("a restore", patience)
             self._pushing += 1
         try:
             yield

@@ -285,7 +285,7 @@ def test_definitions_that_stay_keep_their_connectors(
         made.append(Written())
         return made[-1]
 
-    monkeypatch.setitem(connectors._FACTORIES, "noted", build)
+    monkeypatch.setitem(connectors._FACTORIES.known, "noted", build)
     sinks = publisher(Told(tmp_path))
     kept = SinkDefinition("k", "v", "noted", {"path": "x"})
     moved = SinkDefinition("m", "v", "noted", {"path": "y"})

@@ -72,9 +72,9 @@ class Engine(Parts):
         """
         ledger, work = self.ledger, self.work
         with ledger.turn("a step"):
-            self.defined.require_attached()
-            if ledger.wal.open_after(ledger.epoch):
+            if self.has_logged():
                 return self.replay()
+            self.defined.require_attached()
             taken = work.inlets.cut(whole=whole)
             if not taken and not self._has_more():
                 work.checkpoints.idle()
@@ -86,7 +86,12 @@ class Engine(Parts):
         logged = self.ledger.wal.open_after(self.ledger.epoch)
         if not logged:
             return None
+        self.defined.require_attached()
         return self.work.runner.run(self._still_there(logged[0]), logged[0])
+
+    def has_logged(self) -> bool:
+        """Whether an epoch was logged that is not committed: after a crash, or a restore."""
+        return bool(self.ledger.wal.open_after(self.ledger.epoch))
 
     def _has_more(self) -> bool:
         """Whether an epoch without new rows would do something: for views behind, or by time."""
@@ -129,7 +134,7 @@ class Engine(Parts):
         """
         ledger, pipeline = self.ledger, self.work.pipeline
         with ledger.turn("epochs"):
-            if not pipeline.is_possible() or ledger.wal.open_after(ledger.epoch):
+            if not pipeline.is_possible() or self.has_logged():
                 report = self.step(whole=whole)
                 if report is not None:
                     notify(report)

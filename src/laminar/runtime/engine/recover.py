@@ -150,7 +150,8 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
         with level_turn(engine, what):
             done = _restore(engine, checkpoint_id, definitions, built, ends)
     except BaseException:
-        call_all([*ends, *_closing(built)])
+        with suppress(Exception):  # why it could not go back is what counts
+            call_all([*ends, *_closing(built)])
         raise
     sinks = engine.outputs.sinks
     call_all([*ends, *_closing(built), sinks.close_retired, sinks.open, sinks.publish])
@@ -177,7 +178,8 @@ def _new_sources(engine: Engine, checkpoint_id: int) -> dict[str, Source]:
                 if source is not None:
                     found[each.name] = source
     except Exception:
-        call_all(_closing(found))
+        with suppress(Exception):  # why one could not be built is what counts
+            call_all(_closing(found))
         raise
     return found
 
@@ -217,7 +219,7 @@ def _restore(
         _refuse_lost(manifest.catalog, kept)
     sinks = _sinks(engine, manifest.state.sinks, current, kept or manifest.catalog)
     # Rows that somebody pushes meanwhile wait: those that are there are set aside, and replaced.
-    with engine.ledger.pending.held():
+    with engine.ledger.pending.held(engine.ledger.turn.timeout_ms / 1000):
         ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
         ends += [way for way in ways if way is not None]
         done = go_back(

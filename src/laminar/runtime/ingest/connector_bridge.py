@@ -47,6 +47,11 @@ class Turn(Protocol):
         """Note that an epoch may wait for the caller."""
         ...
 
+    @property
+    def timeout_ms(self) -> int:
+        """So long a writer waits for another."""
+        ...
+
 
 class Positions(Protocol):
     """The ledger, as the bridges see it."""
@@ -252,7 +257,7 @@ class ConnectorDagBridge:
 
     def push(self, table: str, data: pa.Table) -> None:
         """Keep rows that a user pushed, and let them in."""
-        with self._ledger.pending.pushing():
+        with self._ledger.pending.pushing(self._ledger.turn.timeout_ms / 1000):
             inlet = self.of(table)
             assert isinstance(inlet, PushedInlet)
             while not inlet.push(data):  # it is opened anew meanwhile if its options are changed

@@ -1,0 +1,73 @@
+"""Connectors by name: what builds a source or a sink from what a user declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import Field, replace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from laminar.connectors.options import Options
+from laminar.errors.base import LaminarError
+from laminar.errors.connectors import UnknownConnector, UnknownOption
+from laminar.errors.dag import ConnectorError
+
+
+class Declared(Protocol):
+    """What a user declares about a connector: a frozen dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def name(self) -> str:
+        """The name of the source or sink."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """As the user wrote them."""
+
+
+_Spec = TypeVar("_Spec", bound=Declared)
+_Made = TypeVar("_Made")
+
+
+class Factories(Generic[_Spec, _Made]):
+    """Name, in any case -> what builds connectors of that name.
+
+    Args:
+        close: ends a connector that was built for nothing.
+    """
+
+    def __init__(self, close: Callable[[_Made], object]) -> None:
+        self._close = close
+        self.known: dict[str, Callable[[_Spec], _Made]] = {}
+
+    def register(self, name: str, factory: Callable[[_Spec], _Made]) -> None:
+        """Make a connector known; a later one of the same name takes its place."""
+        self.known[name.casefold()] = factory
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names."""
+        return tuple(sorted(self.known))
+
+    def create(self, name: str, spec: _Spec) -> _Made:
+        """Build a connector; each of its options was used, or it is not built.
+
+        Raises:
+            ConnectorError: what its own code raised.
+        """
+        factory = self.known.get(name.casefold())
+        if factory is None:
+            raise UnknownConnector(name, self.names())
+        options = Options(name.casefold(), spec.options)
+        try:
+            made = factory(replace(spec, options=options))
+        except LaminarError:
+            raise
+        except Exception as error:
+            raise ConnectorError(spec.name, error) from error
+        try:
+            options.refuse_leftovers()
+        except UnknownOption:
+            self._close(made)
+            raise
+        return made
