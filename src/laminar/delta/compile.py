@@ -306,9 +306,9 @@ class _Compiler:
         return self._regrouped_from(replace(node, left=left, right=right))
 
     def _regrouped_from(self, node: Aggregate | Window | KeyedJoin) -> Regrouped:
-        given = {
-            name: kind for each in children(node) for name, kind in self.types.types(each).items()
-        }
+        given: dict[str, str] = {}
+        for each in children(node):
+            given |= self.types.types(each)
         shape = self._shape(node, self._group_types(node))
         return Regrouped(shape, node, scanned(node), RowType.of(given))
 

@@ -52,6 +52,17 @@ def identity(value: str, kind: str) -> Identity:
     return Identity((value,), value)
 
 
+def sought(value: str, kind: str) -> Identity:
+    """Return the identity by which a row is looked for that somebody wants to take back.
+
+    Nobody sees in which order a map has its entries, so that does not matter; what is found is
+    taken as it is stored.
+    """
+    if kind.startswith("map<") and kind.count("map<") == 1 and "variant" not in kind:
+        return Identity((as_text(f"SORT_ARRAY(MAP_ENTRIES({value}))"),), value)
+    return identity(value, kind)
+
+
 def is_coarse(kind: str) -> bool:
     """Whether Spark takes values of a type for equal that are not the same."""
     if kind in _FLOATING or kind == "variant" or collation_of(kind) is not None:
