@@ -105,10 +105,10 @@ def last_of_each(table: pa.Table, key: Sequence[str]) -> pa.Table:
 def keys_of(table: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the columns of a key, with equal keys written alike."""
     keys = table.select(list(key))
-    for place, field in enumerate(keys.schema):
-        if pa.types.is_floating(field.type):
-            zero = pa.scalar(0.0, field.type)
-            keys = keys.set_column(place, field.name, pc.add(keys.column(place), zero))
+    for place, (name, kind) in enumerate(zip(keys.schema.names, keys.schema.types, strict=True)):
+        if pa.types.is_floating(kind):
+            plain = pc.add(keys.column(place), pa.scalar(0.0, kind))
+            keys = keys.set_column(place, name, plain)
     return keys
 
 

@@ -9,11 +9,13 @@ aggregates without accumulators, window functions by partition, outer joins by j
 
 from __future__ import annotations
 
+from laminar.delta.accumulators import Spelling
 from laminar.delta.asof import at_moments, moments, nearest
 from laminar.delta.change import Change, Version, bag, columns, consolidate, quote, table
 from laminar.delta.program import Regrouped
 from laminar.delta.render import Everything
 from laminar.delta.render import change as render
+from laminar.model.same_row import collation_of
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import Aggregate, KeyedJoin, Node, Window
 
@@ -121,8 +123,9 @@ def _recompute(relation: Regrouped, sides: list[_Keyed], keys: str | None) -> st
     match node:
         case Aggregate():
             listed = columns(node.keys)
+            keys_shown = [_shown(relation, key) for key in node.keys]
             calls = [f"{call.sql} AS {call.name}" for call in node.calls]
-            items = ", ".join(([listed] if listed else []) + calls)
+            items = ", ".join(keys_shown + calls)
             group = f" GROUP BY {listed}" if listed else ""
             return f"SELECT {_typed(relation)} FROM (SELECT {items} FROM ({rows[0]}){group})"
         case Window():
@@ -136,6 +139,12 @@ def _recompute(relation: Regrouped, sides: list[_Keyed], keys: str | None) -> st
                 f"SELECT {columns(node.columns)} FROM ({rows[0]}) l "
                 f"{node.kind} JOIN ({rows[1]}) r ON {node.condition}"
             )
+
+
+def _shown(relation: Regrouped, key: str) -> str:
+    """Show a key that has several spellings as `accumulators.Spelling` says."""
+    collation = collation_of(relation.inputs.kind(key))
+    return key if collation is None else f"{Spelling(key, collation).shown} AS {key}"
 
 
 def _typed(relation: Regrouped) -> str:

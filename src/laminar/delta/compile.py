@@ -279,7 +279,7 @@ class _Compiler:
                 raise NoRule(Reason.MAP_KEY, f"groups by a {given[key]}, which has no comparison")
         if not mergeable(cut.calls, given):
             return self._regrouped_from(cut)
-        accumulators = Accumulators(cut.calls, given)
+        accumulators = Accumulators(cut.calls, given, cut.keys)
         reads = scanned(cut.input)
         inputs = RowType.of(given).only(cut.input.columns)
         draft = Merged(Shape("", (), ()), cut, reads, accumulators, "", inputs)

@@ -101,7 +101,8 @@ def _results(relation: Merged, prefix: str) -> str:
     """The output columns over accumulator columns, with the relation's types."""
     names = relation.shape.columns
     types = dict(zip(names, relation.shape.types, strict=True))
-    items = [f"{key}" for key in relation.node.keys]
+    spelled = {each.key: each.over(prefix) for each in relation.accumulators.spellings}
+    items = [f"{spelled[key]} AS {key}" if key in spelled else key for key in relation.node.keys]
     items += [
         f"CAST({each.over(prefix)} AS {types[each.name]}) AS {each.name}"
         for each in relation.accumulators.finishes
@@ -196,18 +197,29 @@ def _old_and_new(relation: Merged, merged: str, old_there: str, new_there: str) 
         for each in finishes
         for prefix in ("o", "n")
     )
+    spellings = relation.accumulators.spellings
+    results += "".join(
+        f", {each.over(prefix)} AS {prefix}{each.key}"
+        for each in spellings
+        for prefix in ("o", "n")
+    )
     listed = columns(relation.node.keys)
     keyed = f"{listed}, " if listed else ""
     finished = f"SELECT {keyed}{old_there} AS __old, {new_there} AS __new{results} FROM ({merged})"
     unchanged = " AND ".join(
         ["__old", "__new"]
         + [same(f"o{each.name}", f"n{each.name}", types[each.name]) for each in finishes]
+        + [same(f"o{each.key}", f"n{each.key}", types[each.key]) for each in spellings]
     )
     picked = "".join(
         f"IF(__sign < 0, o{each.name}, n{each.name}) AS {each.name}, " for each in finishes
     )
+    spelled = {
+        each.key: f"IF(__sign < 0, o{each.key}, n{each.key}) AS {each.key}" for each in spellings
+    }
+    shown = "".join(f"{spelled.get(key, key)}, " for key in relation.node.keys)
     return (
-        f"SELECT {keyed}{picked}__sign AS {WEIGHT} FROM ({finished}) "
+        f"SELECT {shown}{picked}__sign AS {WEIGHT} FROM ({finished}) "
         f"LATERAL VIEW EXPLODE(ARRAY(-1L, 1L)) signs AS __sign "
         f"WHERE NOT ({unchanged}) AND IF(__sign < 0, __old, __new)"
     )

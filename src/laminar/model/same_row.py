@@ -100,6 +100,11 @@ def tie_breaker(value: str, kind: str) -> str:
     return f"IF({value} = 0, CAST({value} AS STRING), '')" if kind in _FLOATING else as_text(value)
 
 
+def has_code(kind: str) -> bool:
+    """Whether `encoded` changes values of a type."""
+    return kind in _FLOATING or collation_of(kind) is not None
+
+
 def encoded(value: str, kind: str) -> str:
     """Render a value as one that Spark groups and compares by its bytes; see `decoded`."""
     if kind in _FLOATING:
