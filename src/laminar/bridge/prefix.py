@@ -92,14 +92,24 @@ class PrefixStage:
 def last_of_each(table: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the last row for every key, in the order of the rows.
 
-    Keys are told apart by their bytes, so none that Spark tells apart are taken for one.
+    Keys are told apart as Spark's `=` does: 0.0 and -0.0 are one.
     """
     places = pa.array(np.arange(table.num_rows))
-    keyed = table.select(list(key)).append_column(_PLACE, places)
+    keyed = keys_of(table, key).append_column(_PLACE, places)
     found = keyed.group_by(list(key)).aggregate([(_PLACE, "max")])
     if found.num_rows == table.num_rows:
         return table
     return table.take(found.column(f"{_PLACE}_max").sort())
+
+
+def keys_of(table: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Return the columns of a key, with equal keys written alike."""
+    keys = table.select(list(key))
+    for place, (name, kind) in enumerate(zip(keys.schema.names, keys.schema.types, strict=True)):
+        if pa.types.is_floating(kind):
+            plain = pc.add(keys.column(place), pa.scalar(0.0, kind))
+            keys = keys.set_column(place, name, plain)
+    return keys
 
 
 def passes(test: RowTest, table: pa.Table) -> Any:

@@ -12,6 +12,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from laminar.delta.extremes import extreme
+from laminar.delta.long_sums import CARRY, LONG, carry_of, low_of, within_range
+from laminar.model.same_row import collation_of, is_coarse
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import AggCall
 
@@ -36,7 +39,9 @@ class Accumulator:
     partial: str  # over the input's columns and weight
     plain: str  # the same where every weight is 1: shorter, and faster
     merge: str  # SUM, MIN or MAX
-    kind: str  # "count", "integer", "floating", "decimal(..)" or "value"
+    kind: str  # "count", "integer", "long", "carry", "floating", "decimal(..)" or "value"
+    type: str = ""  # of a value, if Spark takes some for equal that are not the same
+    low: str = ""  # of a carry: the sum that it belongs to
 
     @property
     def invertible(self) -> bool:
@@ -49,15 +54,46 @@ class Accumulator:
 
     def merged(self, column: str, weight: str | None) -> str:
         """Merge partial rows; `weight` is how often each of them counts, by default once."""
+        if self.kind == LONG:
+            return low_of(column, weight)
+        if self.kind == CARRY:
+            return carry_of(self.low, weight, column)
         if weight is None:
             total = f"COALESCE(SUM({column}), {self._zero()})"
-            return total if self.merge == "SUM" else f"{self.merge}({column})"
+            return total if self.merge == "SUM" else extreme(self.merge, column, self.type)
         if self.merge == "SUM":
             return f"COALESCE(SUM({times(column, weight, self.kind)}), {self._zero()})"
-        return f"{self.merge}(IF({weight} > 0, {column}, NULL))"
+        return extreme(self.merge, f"IF({weight} > 0, {column}, NULL)", self.type)
 
     def _zero(self) -> str:
         return f"CAST(0 AS {self.kind})" if self.kind.startswith("decimal") else "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How a group shows a key of which a collation takes several spellings for equal.
+
+    Spark shows the one that it meets first; here it is the least by bytes that is in the group.
+    """
+
+    key: str
+    collation: str
+
+    @property
+    def accumulator(self) -> Accumulator:
+        """The least spelling, as plain text."""
+        least = f"MIN(({self.key} COLLATE UTF8_BINARY))"
+        return Accumulator(f"__{self.key}_spelled", least, least, "MIN", "value")
+
+    def over(self, prefix: str = "") -> str:
+        """Render the key over accumulator columns; rows of older code only have the key."""
+        least = f"{prefix}{self.accumulator.name}"
+        return f"(COALESCE({least}, ({self.key} COLLATE UTF8_BINARY)) COLLATE {self.collation})"
+
+    @property
+    def shown(self) -> str:
+        """Render the key over the rows of a group."""
+        return f"({self.accumulator.plain} COLLATE {self.collation})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +134,25 @@ def times(value: str, weight: str, kind: str) -> str:
 class Accumulators:
     """The accumulators of a set of calls, shared where they agree."""
 
-    def __init__(self, calls: tuple[AggCall, ...], types: Mapping[str, str]) -> None:
+    def __init__(
+        self, calls: tuple[AggCall, ...], types: Mapping[str, str], keys: tuple[str, ...] = ()
+    ) -> None:
         self._types = types
+        self.spellings = tuple(
+            Spelling(key, collation)
+            for key in keys
+            if (collation := collation_of(types[key])) is not None
+        )
         self._by_partial: dict[tuple[str, str], Accumulator] = {}
+        self._carries: dict[str, Accumulator] = {}
         self.rows = self._add(f"SUM({WEIGHT})", "SUM", "count", "COUNT(*)", COUNT)
         self.finishes = tuple(self._finish(call) for call in calls)
 
     @property
     def all(self) -> tuple[Accumulator, ...]:
         """All accumulators in a fixed order."""
-        return tuple(self._by_partial.values())
+        spellings = (each.accumulator for each in self.spellings)
+        return (*self._by_partial.values(), *self._carries.values(), *spellings)
 
     @property
     def invertible(self) -> bool:
@@ -120,13 +165,31 @@ class Accumulators:
         return any(each.kind == "floating" for each in self.all)
 
     def _add(
-        self, partial: str, merge: str, kind: str, plain: str = "", name: str = ""
+        self, partial: str, merge: str, kind: str, plain: str = "", name: str = "", type_: str = ""
     ) -> Accumulator:
         key = (partial, merge)
         if key not in self._by_partial:
             given = name or f"__a{len(self._by_partial)}"
-            self._by_partial[key] = Accumulator(given, partial, plain or partial, merge, kind)
+            made = Accumulator(given, partial, plain or partial, merge, kind, type_)
+            self._by_partial[key] = made
         return self._by_partial[key]
+
+    def _extreme(self, function: str, value: str, kind: str) -> Accumulator:
+        type_ = kind if is_coarse(kind) else ""
+        return self._add(extreme(function, value, type_), function, "value", type_=type_)
+
+    def _long_sum(self, column: str) -> tuple[Accumulator, Accumulator]:
+        """The sum of a BIGINT, and how often it outgrew its type (`delta/long_sums.py`)."""
+        low = self._add(low_of(column, WEIGHT), "SUM", LONG, low_of(column, None))
+        carry = Accumulator(
+            f"{low.name}_carry",
+            carry_of(column, WEIGHT),
+            carry_of(column, None),
+            "SUM",
+            CARRY,
+            low=low.name,
+        )
+        return self._carries.setdefault(low.name, carry), low
 
     def _count(self, test: str) -> Accumulator:
         return self._add(
@@ -155,22 +218,25 @@ class Accumulators:
                 return Finish(call.name, "{0}", (self._count_values(args[0]).name,))
             case "count_if":
                 return Finish(call.name, "{0}", (self._count(args[0]).name,))
+            case "sum" if self._types[args[0]] == "bigint":
+                carried = (self._count_values(args[0]), *self._long_sum(args[0]))
+                result = within_range("{2}", "{1}")
+                return Finish(call.name, f"IF({{0}} = 0, NULL, {result})", _names(*carried))
             case "sum":
                 uses = (self._count_values(args[0]), self._sum(args[0]))
                 return Finish(call.name, "IF({0} = 0, NULL, {1})", _names(*uses))
             case "avg":
                 return self._average(call)
             case "min" | "max":
-                extreme = self._add(
-                    f"{call.function.upper()}({args[0]})", call.function.upper(), "value"
-                )
-                return Finish(call.name, "{0}", (extreme.name,))
+                found = self._extreme(call.function.upper(), args[0], self._types[args[0]])
+                return Finish(call.name, "{0}", (found.name,))
             case "min_by" | "max_by":
                 merge = call.function[:3].upper()
                 pair = f"IF({args[1]} IS NULL, NULL, NAMED_STRUCT('y', {args[1]}, 'x', {args[0]}))"
-                return Finish(
-                    call.name, "{0}.x", (self._add(f"{merge}({pair})", merge, "value").name,)
-                )
+                value, by = (self._types[each] for each in args)
+                # What it is by is not shown, so there equal is good enough.
+                kind = f"struct<y:{by},x:{value}>" if is_coarse(value) else ""
+                return Finish(call.name, "{0}.x", (self._extreme(merge, pair, kind).name,))
             case "bool_and" | "bool_or":
                 yes, no = self._count(args[0]), self._count(f"NOT {args[0]}")
                 test = "{1} = 0" if call.function == "bool_and" else "{0} > 0"

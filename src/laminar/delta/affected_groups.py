@@ -9,11 +9,13 @@ aggregates without accumulators, window functions by partition, outer joins by j
 
 from __future__ import annotations
 
+from laminar.delta.accumulators import Spelling
 from laminar.delta.asof import at_moments, moments, nearest
 from laminar.delta.change import Change, Version, bag, columns, consolidate, quote, table
 from laminar.delta.program import Regrouped
 from laminar.delta.render import Everything
 from laminar.delta.render import change as render
+from laminar.model.same_row import collation_of
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import Aggregate, KeyedJoin, Node, Window
 
@@ -45,7 +47,7 @@ def regroup(
         if keys is not None:
             old += f" LEFT SEMI JOIN ({keys}) k ON {_own_key(relation)}"
         parts.append(old)
-    return consolidate("\nUNION ALL\n".join(parts), own.columns)
+    return consolidate("\nUNION ALL\n".join(parts), own.row)
 
 
 def _moved(
@@ -62,11 +64,12 @@ def _moved(
         f"ON {test} AND t.{node.match[0]} <=> k.t"
     ]
     if left.after is not None:
-        ours, theirs = at_moments(node, left, right, touched)
-        theirs = theirs or _restricted((node.right, node.right_keys, right), None)
+        ours, theirs = at_moments(node, relation.inputs, left, right, touched)
+        right_side = (node.right, node.right_keys, right)
+        theirs = theirs or _restricted(relation, right_side, None)
         made = f"SELECT {_typed(relation)} FROM ({nearest(node, ours, theirs)})"
         parts.append(f"SELECT {columns(own.columns)}, 1L AS {WEIGHT} FROM ({made})")
-    return consolidate("\nUNION ALL\n".join(parts), own.columns)
+    return consolidate("\nUNION ALL\n".join(parts), own.row)
 
 
 def is_touched(relation: Regrouped, given: list[Change], *, first: bool) -> bool:
@@ -100,27 +103,29 @@ def _touched_keys(sides: list[_Keyed]) -> str | None:
     return f"SELECT DISTINCT {names} FROM ({united})"
 
 
-def _restricted(side: _Keyed, keys: str | None) -> str:
+def _restricted(relation: Regrouped, side: _Keyed, keys: str | None) -> str:
     node, own, change = side
+    row = relation.inputs.only(node.columns)
     if change.after is None:
         # Known to be empty: keep the columns and their types, take no row.
         typed = render(node, Everything()).after
-        return bag(f"SELECT * FROM ({typed}) WHERE false", node.columns, positive=True)
+        return bag(f"SELECT * FROM ({typed}) WHERE false", row, positive=True)
     rows = change.after
     if keys is not None:
         on = " AND ".join(f"t.{quote(key)} <=> k.k{place}" for place, key in enumerate(own))
         rows = f"SELECT t.* FROM ({rows}) t LEFT SEMI JOIN ({keys}) k ON {on}"
-    return bag(rows, node.columns, positive=change.positive)
+    return bag(rows, row, positive=change.positive)
 
 
 def _recompute(relation: Regrouped, sides: list[_Keyed], keys: str | None) -> str:
-    rows = [_restricted(side, keys) for side in sides]
+    rows = [_restricted(relation, side, keys) for side in sides]
     node = relation.node
     match node:
         case Aggregate():
             listed = columns(node.keys)
+            keys_shown = [_shown(relation, key) for key in node.keys]
             calls = [f"{call.sql} AS {call.name}" for call in node.calls]
-            items = ", ".join(([listed] if listed else []) + calls)
+            items = ", ".join(keys_shown + calls)
             group = f" GROUP BY {listed}" if listed else ""
             return f"SELECT {_typed(relation)} FROM (SELECT {items} FROM ({rows[0]}){group})"
         case Window():
@@ -134,6 +139,12 @@ def _recompute(relation: Regrouped, sides: list[_Keyed], keys: str | None) -> st
                 f"SELECT {columns(node.columns)} FROM ({rows[0]}) l "
                 f"{node.kind} JOIN ({rows[1]}) r ON {node.condition}"
             )
+
+
+def _shown(relation: Regrouped, key: str) -> str:
+    """Show a key that has several spellings as `accumulators.Spelling` says."""
+    collation = collation_of(relation.inputs.kind(key))
+    return key if collation is None else f"{Spelling(key, collation).shown} AS {key}"
 
 
 def _typed(relation: Regrouped) -> str:

@@ -37,8 +37,7 @@ def aged(
     relation: Aged, before: int | None, after: int, some: str | None, *, changed: bool
 ) -> str | None:
     """ΔV; `some` is where to find stored rows that reach a limit, if there are any."""
-    names = relation.shape.columns
-    listed = columns(names)
+    listed = columns(relation.shape.columns)
     parts = []
     if changed:
         delta = table(relation.reads[0], Version.DELTA)
@@ -48,7 +47,7 @@ def aged(
         rows = f"SELECT * FROM {some} WHERE {passing(relation, before, after)}"
         sign = f"{WEIGHT} * (CAST({now} AS BIGINT) - CAST({then} AS BIGINT))"
         parts.append(f"SELECT {listed}, {sign} AS {WEIGHT} FROM ({rows})")
-    return consolidate("\nUNION ALL\n".join(parts), names) if parts else None
+    return consolidate("\nUNION ALL\n".join(parts), relation.shape.row) if parts else None
 
 
 def next_limits(relation: Aged, before: int, after: int, some: str, count: int) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from laminar.delta.change import Change, bag, columns
+from laminar.model.same_row import RowType
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import KeyedJoin
 
@@ -160,7 +161,9 @@ def _live(names: _Names, right: Change, keys: str, within: str) -> str:
     return f"{names.right(rows)} GROUP BY ALL HAVING SUM({WEIGHT}) > 0"
 
 
-def at_moments(node: KeyedJoin, left: Change, right: Change, touched: str) -> tuple[str, str]:
+def at_moments(
+    node: KeyedJoin, row: RowType, left: Change, right: Change, touched: str
+) -> tuple[str, str]:
     """Return the rows of both sides from which the rows of some moments follow, as plain rows."""
     names = _Names(node)
     assert node.match is not None
@@ -170,7 +173,7 @@ def at_moments(node: KeyedJoin, left: Change, right: Change, touched: str) -> tu
         f"SELECT x.* FROM ({left.after}) x LEFT SEMI JOIN ({touched}) k "
         f"ON {names.on(node.left_keys, sign='<=>')} AND x.{left_time} <=> k.t"
     )
-    plain = bag(ours, node.left.columns, positive=left.positive)
+    plain = bag(ours, row.only(node.left.columns), positive=left.positive)
     if right.after is None:
         return plain, ""
     ends = (
@@ -185,7 +188,7 @@ def at_moments(node: KeyedJoin, left: Change, right: Change, touched: str) -> tu
         f"AND x.{right_time} {names.before} k.__end "
         f"AND (k.__from IS NULL OR x.{right_time} {names.after} k.__from)"
     )
-    return plain, bag(theirs, node.right.columns, positive=right.positive)
+    return plain, bag(theirs, row.only(node.right.columns), positive=right.positive)
 
 
 def _moments(keys: tuple[str, ...], time: str, rows: str) -> str:

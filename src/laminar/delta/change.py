@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from laminar.model.quoting import backquoted
+from laminar.model.same_row import RowType, identity
 from laminar.model.trace import WEIGHT
 
 
@@ -88,35 +89,53 @@ def columns(names: tuple[str, ...], prefix: str = "") -> str:
     return ", ".join(f"{prefix}{quote(name)}" for name in names)
 
 
-def consolidate(sql: str, names: tuple[str, ...]) -> str:
-    """Add up the weights of equal rows and drop those that cancel out."""
-    listed = columns(names)
+@dataclass(frozen=True, slots=True)
+class SameRows:
+    """How a statement groups rows that are the same: what it lists, and what it groups by."""
+
+    listed: str
+    by: str
+
+
+def same_rows(row: RowType) -> SameRows:
+    """Group rows by their bytes (`model/same_row.py`), which GROUP BY alone does not."""
+    listed: list[str] = []
+    by: list[str] = []
+    for name, kind in zip(map(quote, row.names), row.kinds, strict=True):
+        found = identity(name, kind)
+        listed.append(name if found.shown == name else f"{found.shown} AS {name}")
+        by += found.by
+    return SameRows(", ".join(listed), ", ".join(by))
+
+
+def consolidate(sql: str, row: RowType) -> str:
+    """Add up the weights of rows that are the same and drop those that cancel out."""
+    rows = same_rows(row)
     return (
-        f"SELECT {listed}, SUM({WEIGHT}) AS {WEIGHT} FROM ({sql}) "
-        f"GROUP BY {listed} HAVING SUM({WEIGHT}) <> 0"
+        f"SELECT {rows.listed}, SUM({WEIGHT}) AS {WEIGHT} FROM ({sql}) "
+        f"GROUP BY {rows.by} HAVING SUM({WEIGHT}) <> 0"
     )
 
 
-def bag(sql: str, names: tuple[str, ...], *, positive: bool, units: bool = False) -> str:
+def bag(sql: str, row: RowType, *, positive: bool, units: bool = False) -> str:
     """Turn a Z-set into plain rows: a weight of 3 becomes three rows."""
+    listed = columns(row.names)
     if units:
-        return f"SELECT {columns(names)} FROM ({sql})"
-    rows = sql if positive else consolidate(sql, names)
+        return f"SELECT {listed} FROM ({sql})"
+    rows = sql if positive else consolidate(sql, row)
     return (
-        f"SELECT {columns(names)} FROM ({rows}) "
+        f"SELECT {listed} FROM ({rows}) "
         f"LATERAL VIEW EXPLODE(ARRAY_REPEAT(0, CAST({WEIGHT} AS INT))) copies AS __copy"
     )
 
 
-def signed_rows(binding: str, names: tuple[str, ...], state: State, sign: int) -> str:
+def signed_rows(binding: str, row: RowType, state: State, sign: int) -> str:
     """Return the inserted (or the retracted) rows of a delta as plain rows."""
     test = f"{WEIGHT} > 0" if sign > 0 else f"{WEIGHT} < 0"
     rows = f"SELECT * FROM {binding}"
     if not state.insert_only:
-        listed = columns(names)
         rows = (
-            f"SELECT {listed}, {sign} * {WEIGHT} AS {WEIGHT} FROM ("
-            f"SELECT {listed}, SUM({WEIGHT}) AS {WEIGHT} FROM {binding} GROUP BY {listed}"
-            f") WHERE {test}"
+            f"SELECT {columns(row.names)}, {sign} * {WEIGHT} AS {WEIGHT} "
+            f"FROM ({consolidate(rows, row)}) WHERE {test}"
         )
-    return bag(rows, names, positive=True)
+    return bag(rows, row, positive=True)

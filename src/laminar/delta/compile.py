@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from laminar.delta.accumulators import Accumulators, mergeable
 from laminar.delta.block import block_of
 from laminar.delta.guards import guard_of
-from laminar.delta.partials import accumulate
+from laminar.delta.partials import accumulate, partial_columns
 from laminar.delta.program import (
     Aged,
     Emitted,
@@ -31,6 +31,7 @@ from laminar.delta.program import (
     Shape,
 )
 from laminar.delta.render import Everything, change
+from laminar.model.same_row import RowType, is_coarse, tie_breaker
 from laminar.model.trace import ARRIVAL
 from laminar.model.trace_name import late_trace, part_of
 from laminar.plan.canonical import canonical, repeated
@@ -54,6 +55,7 @@ from laminar.plan.nodes import (
     TopK,
     UnionAll,
     Window,
+    children,
     scanned,
 )
 from laminar.plan.reasons import NoRule, Reason
@@ -277,15 +279,17 @@ class _Compiler:
                 raise NoRule(Reason.MAP_KEY, f"groups by a {given[key]}, which has no comparison")
         if not mergeable(cut.calls, given):
             return self._regrouped_from(cut)
-        accumulators = Accumulators(cut.calls, given)
+        accumulators = Accumulators(cut.calls, given, cut.keys)
         reads = scanned(cut.input)
-        draft = Merged(Shape("", (), ()), cut, reads, accumulators, "")
+        inputs = RowType.of(given).only(cut.input.columns)
+        draft = Merged(Shape("", (), ()), cut, reads, accumulators, "", inputs)
         # Of a constant there is a delta in the first epoch only.
         everything = change(cut.input, Everything(), first=True)
         partials = self.types.of_sql(accumulate(draft, everything))
         shape = self._shape(cut, {**given, **self._result_types(cut)})
         ddl = ", ".join(f"`{name}` {kind}" for name, kind in partials.items())
-        return Merged(shape, cut, reads, accumulators, ddl)
+        rows = RowType.of(partials).only(partial_columns(draft))
+        return Merged(shape, cut, reads, accumulators, ddl, inputs, rows)
 
     def _result_types(self, node: Aggregate | Sessions) -> Mapping[str, str]:
         """Spark's own types for the calls, so that a merged result looks like a computed one."""
@@ -302,7 +306,11 @@ class _Compiler:
         return self._regrouped_from(replace(node, left=left, right=right))
 
     def _regrouped_from(self, node: Aggregate | Window | KeyedJoin) -> Regrouped:
-        return Regrouped(self._shape(node, self._group_types(node)), node, scanned(node))
+        given: dict[str, str] = {}
+        for each in children(node):
+            given |= self.types.types(each)
+        shape = self._shape(node, self._group_types(node))
+        return Regrouped(shape, node, scanned(node), RowType.of(given))
 
     def _group_types(self, node: Aggregate | Window | KeyedJoin) -> Mapping[str, str]:
         match node:
@@ -348,7 +356,8 @@ class _Compiler:
             names = (*cut.keys, cut.window, *results)
         types |= results
         shape = Shape(self._name(), names, tuple(types[name] for name in names))
-        return Sessioned(shape, cut, scanned(cut.input), accumulators)
+        inputs = RowType.of(given).only(cut.input.columns)
+        return Sessioned(shape, cut, scanned(cut.input), accumulators, inputs)
 
     def _close(self, node: Close) -> Node:
         below = self._cut(node.input)
@@ -379,10 +388,14 @@ class _Compiler:
     def _limited(self, node: TopK) -> Limited:
         cut = TopK(self._cut(node.input), node.order, node.limit, node.offset)
         types = self.types.types(cut.input)
-        orderable = tuple(
-            name for name in cut.columns if "map<" not in types[name] and types[name] != "variant"
-        )
-        return Limited(self._shape(cut, types), cut, scanned(cut.input), orderable)
+        ties = tuple(each for name in cut.columns for each in _tie_breakers(name, types[name]))
+        return Limited(self._shape(cut, types), cut, scanned(cut.input), ties)
+
+
+def _tie_breakers(column: str, kind: str) -> tuple[str, ...]:
+    """Return what orders rows by a column: first as Spark does, then by bytes."""
+    plain = () if "map<" in kind or kind == "variant" else (column,)
+    return (*plain, tie_breaker(column, kind)) if is_coarse(kind) else plain
 
 
 def _is_light(node: Node) -> bool:

@@ -73,8 +73,7 @@ def closing(path: str, thresholds: Thresholds) -> str:
 
 def emit_stored(relation: Emitted, thresholds: Thresholds, after: str, *, corrects: bool) -> str:
     """ΔV over groups that are stored as rows; `after` is where to find those that may close."""
-    names = relation.shape.columns
-    listed = columns(names)
+    listed = columns(relation.shape.columns)
     parts = []
     if thresholds.moved:
         test = closing(relation.horizon.path, thresholds)
@@ -83,7 +82,7 @@ def emit_stored(relation: Emitted, thresholds: Thresholds, after: str, *, correc
         delta = table(relation.reads[0], Version.DELTA)
         test = below(relation.horizon.path, thresholds.before)
         parts.append(f"SELECT {listed}, {WEIGHT} FROM {delta} WHERE {test}")
-    return consolidate("\nUNION ALL\n".join(parts), names)
+    return consolidate("\nUNION ALL\n".join(parts), relation.shape.row)
 
 
 def emit_merged(

@@ -19,4 +19,4 @@ def recompute(relation: Recomputed, *, existed: bool) -> str:
     if existed:
         before = table(own.name, Version.BEFORE)
         parts.append(f"SELECT {columns(own.columns)}, -{WEIGHT} AS {WEIGHT} FROM {before}")
-    return consolidate("\nUNION ALL\n".join(parts), own.columns)
+    return consolidate("\nUNION ALL\n".join(parts), own.row)

@@ -29,6 +29,7 @@ _TOTAL = (
     exp.Case,
     exp.Ceil,
     exp.Coalesce,
+    exp.Collate,
     exp.Column,
     exp.Concat,
     exp.DPipe,

@@ -10,9 +10,10 @@ content      all groups, merged and finished
 from __future__ import annotations
 
 from laminar.delta.accumulators import COUNT
-from laminar.delta.change import Change, Version, columns, consolidate, quote, table
+from laminar.delta.change import Change, Version, columns, consolidate, quote, same_rows, table
 from laminar.delta.program import Merged
 from laminar.delta.window_keys import grouping
+from laminar.model.same_row import same
 from laminar.model.trace import WEIGHT
 
 
@@ -42,8 +43,7 @@ def reset(relation: Merged, given: Change, partial_before: str | None) -> str:
     """Δ partial rows when some groups have to be read again."""
     assert given.delta is not None
     node = relation.node
-    inputs = node.input.columns
-    delta = consolidate(given.delta, inputs)
+    delta = consolidate(given.delta, relation.inputs)
     keys = columns(node.keys) or "1"
     if node.keys:
         hit = f"SELECT DISTINCT {keys} FROM ({delta}) WHERE {WEIGHT} < 0"
@@ -57,11 +57,12 @@ def reset(relation: Merged, given: Change, partial_before: str | None) -> str:
         held = f"SELECT t.* FROM {partial_before} t LEFT SEMI JOIN ({hit}) k ON {on}"
         # Only what still counts: taking back the whole history would double it in every epoch.
         parts.append(
-            f"SELECT {columns(names)}, -{WEIGHT} AS {WEIGHT} FROM ({consolidate(held, names)})"
+            f"SELECT {columns(names)}, -{WEIGHT} AS {WEIGHT} "
+            f"FROM ({consolidate(held, relation.partials)})"
         )
     if given.after is not None:
         again = f"SELECT t.* FROM ({given.after}) t LEFT SEMI JOIN ({hit}) k ON {on}"
-        parts.append(_partials(relation, consolidate(again, inputs)))
+        parts.append(_partials(relation, consolidate(again, relation.inputs)))
     return "\nUNION ALL\n".join(f"SELECT * FROM ({part})" for part in parts)
 
 
@@ -79,7 +80,7 @@ def partial_columns(relation: Merged) -> tuple[str, ...]:
 def merge_partials(relation: Merged, rows: str, *, positive: bool, units: bool = False) -> str:
     """Merge partial rows to one per group: what compaction stores and content reads."""
     keys = columns(relation.node.keys)
-    live = rows if positive else consolidate(rows, partial_columns(relation))
+    live = rows if positive else consolidate(rows, relation.partials)
     weight = None if units else WEIGHT
     merged = ", ".join(
         f"{each.merged(each.name, weight)} AS {each.name}" for each in relation.accumulators.all
@@ -100,7 +101,8 @@ def _results(relation: Merged, prefix: str) -> str:
     """The output columns over accumulator columns, with the relation's types."""
     names = relation.shape.columns
     types = dict(zip(names, relation.shape.types, strict=True))
-    items = [f"{key}" for key in relation.node.keys]
+    spelled = {each.key: each.over(prefix) for each in relation.accumulators.spellings}
+    items = [f"{spelled[key]} AS {key}" if key in spelled else key for key in relation.node.keys]
     items += [
         f"CAST({each.over(prefix)} AS {types[each.name]}) AS {each.name}"
         for each in relation.accumulators.finishes
@@ -121,9 +123,10 @@ def finish(
     if relation.accumulators.is_inexact:
         return _replaced(relation, rows, partial_delta, positive=positive)
     if not positive:
-        names = columns(partial_columns(relation))
+        each = same_rows(relation.partials)
         rows = (
-            f"SELECT {names}, SUM(__wo) AS __wo, SUM(__wn) AS __wn FROM ({rows}) GROUP BY {names}"
+            f"SELECT {each.listed}, SUM(__wo) AS __wo, SUM(__wn) AS __wn "
+            f"FROM ({rows}) GROUP BY {each.by}"
         )
     both = ", ".join(
         f"{each.merged(each.name, weight)} AS {prefix}{each.name}"
@@ -153,7 +156,8 @@ def _replaced(relation: Merged, rows: str, delta: str, *, positive: bool) -> str
             f" LEFT SEMI JOIN (SELECT DISTINCT {columns(keys)} FROM {delta}) k ON {_same_key(keys)}"
         )
     return consolidate(
-        f"{_new_results(relation, rows, positive=positive)}\nUNION ALL\n{old}", names
+        f"{_new_results(relation, rows, positive=positive)}\nUNION ALL\n{old}",
+        relation.shape.row,
     )
 
 
@@ -193,17 +197,29 @@ def _old_and_new(relation: Merged, merged: str, old_there: str, new_there: str) 
         for each in finishes
         for prefix in ("o", "n")
     )
+    spellings = relation.accumulators.spellings
+    results += "".join(
+        f", {each.over(prefix)} AS {prefix}{each.key}"
+        for each in spellings
+        for prefix in ("o", "n")
+    )
     listed = columns(relation.node.keys)
     keyed = f"{listed}, " if listed else ""
     finished = f"SELECT {keyed}{old_there} AS __old, {new_there} AS __new{results} FROM ({merged})"
-    same = " AND ".join(
-        ["__old", "__new", *(f"o{each.name} <=> n{each.name}" for each in finishes)]
+    unchanged = " AND ".join(
+        ["__old", "__new"]
+        + [same(f"o{each.name}", f"n{each.name}", types[each.name]) for each in finishes]
+        + [same(f"o{each.key}", f"n{each.key}", types[each.key]) for each in spellings]
     )
     picked = "".join(
         f"IF(__sign < 0, o{each.name}, n{each.name}) AS {each.name}, " for each in finishes
     )
+    spelled = {
+        each.key: f"IF(__sign < 0, o{each.key}, n{each.key}) AS {each.key}" for each in spellings
+    }
+    shown = "".join(f"{spelled.get(key, key)}, " for key in relation.node.keys)
     return (
-        f"SELECT {keyed}{picked}__sign AS {WEIGHT} FROM ({finished}) "
+        f"SELECT {shown}{picked}__sign AS {WEIGHT} FROM ({finished}) "
         f"LATERAL VIEW EXPLODE(ARRAY(-1L, 1L)) signs AS __sign "
-        f"WHERE NOT ({same}) AND IF(__sign < 0, __old, __new)"
+        f"WHERE NOT ({unchanged}) AND IF(__sign < 0, __old, __new)"
     )

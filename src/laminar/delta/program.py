@@ -10,6 +10,7 @@ from laminar.dag import PartitioningStrategy
 from laminar.delta.accumulators import Accumulators
 from laminar.model.event_time import Timing
 from laminar.model.quoting import backquoted
+from laminar.model.same_row import RowType
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.plan.nodes import (
     Aggregate,
@@ -46,6 +47,11 @@ class Shape:
         """The columns as Spark DDL, without the weight."""
         pairs = zip(self.columns, self.types, strict=True)
         return ", ".join(f"{backquoted(name)} {kind}" for name, kind in pairs)
+
+    @property
+    def row(self) -> RowType:
+        """The columns with their types."""
+        return RowType(self.columns, self.types)
 
     @property
     def stored(self) -> str:
@@ -92,6 +98,10 @@ class Merged:
     reads: tuple[str, ...]
     accumulators: Accumulators
     partial_ddl: str
+    inputs: RowType = field(default_factory=RowType)
+    """The columns of its input."""
+    partials: RowType = field(default_factory=RowType)
+    """The columns of its partial rows."""
     strategy = Strategy.INCREMENTAL
 
 
@@ -102,6 +112,8 @@ class Regrouped:
     shape: Shape
     node: Aggregate | Window | KeyedJoin
     reads: tuple[str, ...]
+    inputs: RowType = field(default_factory=RowType)
+    """The columns of all its inputs."""
     strategy = Strategy.AFFECTED_GROUPS
 
 
@@ -112,7 +124,7 @@ class Limited:
     shape: Shape
     node: TopK
     reads: tuple[str, ...]
-    tie_breakers: tuple[str, ...]
+    tie_breakers: tuple[str, ...]  # what follows the order, so that the answer is one
     strategy = Strategy.INCREMENTAL
 
 
@@ -148,6 +160,8 @@ class Sessioned:
     node: Sessions
     reads: tuple[str, ...]
     accumulators: Accumulators | None
+    inputs: RowType = field(default_factory=RowType)
+    """The columns of its input."""
     strategy = Strategy.AFFECTED_GROUPS
 
 

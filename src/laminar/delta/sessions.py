@@ -38,7 +38,7 @@ def resession(
     names = relation.shape.columns
     changed = given.delta
     if not given.insert_only:
-        changed = consolidate(changed, relation.node.input.columns)
+        changed = consolidate(changed, relation.inputs)
     touched = _touched(relation, changed, final) if existed else None
     merges = given.insert_only and relation.accumulators is not None
     if touched is None:
@@ -52,7 +52,7 @@ def resession(
     parts = [f"SELECT {columns(names)}, 1L AS {WEIGHT} FROM ({fresh})"]
     if touched is not None:
         parts.append(f"SELECT {columns(names)}, -{WEIGHT} AS {WEIGHT} FROM ({touched})")
-    return consolidate("\nUNION ALL\n".join(parts), names)
+    return consolidate("\nUNION ALL\n".join(parts), relation.shape.row)
 
 
 def _window(relation: Sessioned) -> str:
@@ -70,7 +70,7 @@ def _sessions(relation: Sessioned, rows: str, *, positive: bool) -> str:
         folds = [f"{each.partial} AS {each.name}" for each in relation.accumulators.all]
         having = "" if positive else f" HAVING SUM({WEIGHT}) > 0"
     else:
-        rows = bag(rows, node.input.columns, positive=positive)
+        rows = bag(rows, relation.inputs, positive=positive)
         folds = [f"{call.sql} AS {call.name}" for call in node.calls]
         having = ""
     # Not the key itself: Spark would push a test of its end below the grouping, where it is the
@@ -106,7 +106,7 @@ def _touched(relation: Sessioned, changed: str, final: int | None) -> str:
     if final is not None:
         own = f"(SELECT * FROM {own} WHERE NOT ({below(f'{node.window}.end', final)}))"
     return consolidate(
-        f"SELECT t.* FROM {own} t LEFT SEMI JOIN ({marks}) d ON {on}", relation.shape.columns
+        f"SELECT t.* FROM {own} t LEFT SEMI JOIN ({marks}) d ON {on}", relation.shape.row
     )
 
 
@@ -133,7 +133,7 @@ def _rows(relation: Sessioned, given: Change, touched: str) -> str:
             f"LEFT SEMI JOIN ({touched}) a ON {on}"
         )
     # What was too late to count is not there to be taken back either.
-    both = consolidate("\nUNION ALL\n".join(parts), node.input.columns)
+    both = consolidate("\nUNION ALL\n".join(parts), relation.inputs)
     return f"SELECT * FROM ({both}) WHERE {WEIGHT} > 0"
 
 

@@ -27,7 +27,7 @@ def retop(relation: Limited, given: Change, *, existed: bool) -> str:
     ]
     if existed:
         parts.append(f"SELECT {columns(names)}, -{WEIGHT} AS {WEIGHT} FROM ({own})")
-    return consolidate("\nUNION ALL\n".join(parts), names)
+    return consolidate("\nUNION ALL\n".join(parts), relation.shape.row)
 
 
 def top(relation: Limited, rows: str, positive: bool) -> str:
@@ -36,5 +36,5 @@ def top(relation: Limited, rows: str, positive: bool) -> str:
     order = ", ".join((*node.order, *relation.tie_breakers)) or "1"
     limit = f" LIMIT {node.limit}" if node.limit is not None else ""
     offset = f" OFFSET {node.offset}" if node.offset else ""
-    plain = bag(rows, relation.shape.columns, positive=positive)
+    plain = bag(rows, relation.shape.row, positive=positive)
     return f"SELECT * FROM ({plain}) ORDER BY {order}{limit}{offset}"

@@ -21,7 +21,7 @@ from laminar.plan.context import CommonTables, Context, Lowered
 from laminar.plan.joins import Pair
 from laminar.plan.nodes import Node
 from laminar.plan.outer_values import Domain
-from laminar.plan.scope import Scope, reads
+from laminar.plan.scope import Scope, reads, text, unique
 from laminar.plan.theta import values_of
 
 
@@ -45,10 +45,15 @@ class Nested:
 
     def pairs(self) -> list[Pair]:
         """Compare the outer columns with the domain's."""
+        return [Pair(text(each.this), text(each.expression), "<=>") for each in self.equalities()]
+
+    def equalities(self) -> list[exp.NullSafeEQ]:
+        """Return the same as conditions."""
         if self.domain is None:
             return []
-        outer = self.domain.values.names
-        return [Pair(a, b, "<=>") for a, b in zip(outer, self.carried, strict=True)]
+        codes = (code for code, _ in self.domain.values.codes())
+        pairs = zip(codes, self.carried, strict=True)
+        return [exp.NullSafeEQ(this=code, expression=unique(name)) for code, name in pairs]
 
 
 def nested(ctx: Context, query: exp.Expr, node: Node, outer: Scope, ctes: CommonTables) -> Nested:

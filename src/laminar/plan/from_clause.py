@@ -7,7 +7,7 @@ from sqlglot import exp
 from laminar.plan.context import CommonTables, Context, Lowered
 from laminar.plan.domain import nested
 from laminar.plan.generators import generate, lateral_view
-from laminar.plan.joins import inner_join, keyed_join, same, where
+from laminar.plan.joins import inner_join, keyed_join, where
 from laminar.plan.nodes import Constant, Node
 from laminar.plan.outer_values import Domain
 from laminar.plan.pivot import apply_pivot
@@ -207,7 +207,7 @@ def _lateral(
         scope.bindings.append(Binding.of(shown, given or made.names, made.node.produced))
         return where(made.node, [scope.resolve(each) for each in on])
     found = nested(ctx, lateral.this, node, scope, ctes)
-    conditions: list[exp.Expr] = [same(pair.left, pair.right) for pair in found.pairs()]
+    conditions: list[exp.Expr] = [*found.equalities()]
     scope.bindings.append(Binding.of(shown, given or found.names, found.own))
     conditions += [scope.resolve(each) for each in on]
     if kind == "LEFT":

@@ -28,7 +28,7 @@ from laminar.plan.nodes import (
     UnionAll,
 )
 from laminar.plan.reasons import NoRule, Reason
-from laminar.plan.scope import reads, text, unique
+from laminar.plan.scope import reads, text
 from laminar.plan.theta import partnered
 from laminar.sql.asof import MARK
 
@@ -47,11 +47,6 @@ def predicate(condition: exp.Expr) -> Predicate:
     return Predicate(
         text(condition), reads(condition), isinstance(condition, exp.EQ | exp.NullSafeEQ)
     )
-
-
-def same(left: str, right: str) -> exp.Expr:
-    """Compare two columns so that NULL equals NULL."""
-    return exp.NullSafeEQ(this=unique(left), expression=unique(right))
 
 
 def inner_join(left: Node, right: Node, conditions: list[exp.Expr]) -> Join:
@@ -230,7 +225,7 @@ def _theta_join(
 
     def rows(kept: Node, other: Node, *, anti: bool) -> Node:
         found = partnered(ctx, kept, other, conditions)
-        pairs = [Pair(column, name, "<=>") for column, name in found.names.items()]
+        pairs = [Pair(text(code), name, "<=>") for code, name in found.codes()]
         return semi_join(ctx, kept, found.node, pairs, anti=anti)
 
     if kind.startswith("LEFT "):

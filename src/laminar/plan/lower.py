@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from laminar.model.same_row import collation_of
 from laminar.plan.context import CommonTable, CommonTables, Context, Lowered, Typer
 from laminar.plan.from_clause import values
 from laminar.plan.marks import attach
@@ -131,19 +132,38 @@ def _counted(ctx: Context, left: Node, right: Node, is_except: bool, keep_copies
     flipped = ctx.fresh()
     sided = Project(both, (*((c, c) for c in columns), (tag, tag), (f"NOT {tag}", flipped)))
     a, b = ctx.fresh(), ctx.fresh()
+    sided, spellings, shown = _spelled_on_the_left(ctx, sided, both, tag)
     counts = Aggregate(
         sided,
         columns,
         (
             AggCall(a, "count_if", (tag,), f"COUNT_IF({tag})"),
             AggCall(b, "count_if", (flipped,), f"COUNT_IF({flipped})"),
+            *spellings,
         ),
     )
     if is_except:
         copies = f"GREATEST({a} - {b}, 0L)" if keep_copies else f"IF({a} > 0 AND {b} = 0, 1L, 0L)"
     else:
         copies = f"LEAST({a}, {b})" if keep_copies else f"IF({a} > 0 AND {b} > 0, 1L, 0L)"
-    return Project(Reweigh(counts, copies), tuple((column, column) for column in columns))
+    items = tuple((shown.get(column, column), column) for column in columns)
+    return Project(Reweigh(counts, copies), items)
+
+
+def _spelled_on_the_left(
+    ctx: Context, sided: Project, both: UnionAll, tag: str
+) -> tuple[Project, list[AggCall], dict[str, str]]:
+    """Let rows that a collation takes for equal show a spelling of the left side, as in Spark."""
+    items, calls, shown = list(sided.items), [], {}
+    for column, kind in zip(both.columns, both.types, strict=False):
+        collation = collation_of(kind)
+        if collation is None:
+            continue
+        plain, least = ctx.fresh(), ctx.fresh()
+        items.append((f"IF({tag}, ({column} COLLATE UTF8_BINARY), NULL)", plain))
+        calls.append(AggCall(least, "min", (plain,), f"MIN({plain})"))
+        shown[column] = f"({least} COLLATE {collation})"
+    return Project(sided.input, tuple(items)), calls, shown
 
 
 def _widened(ctx: Context, union: UnionAll) -> UnionAll:

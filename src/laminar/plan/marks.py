@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from laminar.plan.context import CommonTables, Context
 from laminar.plan.domain import nested
-from laminar.plan.joins import KeyedCondition, Pair, inner_join, key_set, keyed_join, same
+from laminar.plan.joins import KeyedCondition, Pair, inner_join, key_set, keyed_join
 from laminar.plan.nodes import Node, Project
 from laminar.plan.scalars import scalar
-from laminar.plan.scope import Scope, is_query, unique
+from laminar.plan.scope import Scope, is_query, text, unique
 from laminar.plan.subqueries import answers, equalities, maybe, simple_form
 from laminar.plan.theta import partnered
 
@@ -57,7 +57,7 @@ def _exists(
     if inner is not None:
         return _marked(ctx, node, inner.node, inner.conditions)
     found = nested(ctx, query, node, scope, ctes)
-    keys: list[exp.Expr] = [same(pair.left, pair.right) for pair in found.pairs()]
+    keys: list[exp.Expr] = [*found.equalities()]
     return _marked(ctx, node, found.node, keys)
 
 
@@ -71,7 +71,7 @@ def _in(
     outer = [scope.resolve(each) for each in sides]
     found = nested(ctx, given.args["query"], node, scope, ctes)
     equal = equalities(outer, list(found.own))
-    keys: list[exp.Expr] = [same(pair.left, pair.right) for pair in found.pairs()]
+    keys: list[exp.Expr] = [*found.equalities()]
     if not negated:
         return _marked(ctx, node, found.node, [*keys, *equal])
     if found.domain is None and len(outer) == 1:
@@ -92,7 +92,7 @@ def _marked(
     if parts.mixed:
         found = partnered(ctx, node, rows, conditions)
         members: Node = found.node
-        pairs = [Pair(column, name, "<=>") for column, name in found.names.items()]
+        pairs = [Pair(text(code), name, "<=>") for code, name in found.codes()]
     else:
         wanted = parts.keys()
         rows, keys = ctx.extend(rows, [pair.right for pair in wanted])

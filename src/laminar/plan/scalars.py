@@ -19,7 +19,7 @@ from laminar.plan.aggregate_calls import has_aggregates
 from laminar.plan.aggregation import aggregate_units
 from laminar.plan.context import CommonTables, Context
 from laminar.plan.domain import Nested, nested
-from laminar.plan.joins import Pair, inner_join, keyed_join, same
+from laminar.plan.joins import Pair, inner_join, keyed_join
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project
 from laminar.plan.scope import Scope, text, unique
 from laminar.plan.subqueries import simple_form
@@ -45,7 +45,7 @@ def scalar(
         counted, value = _counted(ctx, inner.node, (), inner.own[0])
         return _checked(ctx, node.columns, inner_join(node, counted, []), *value)
     if _one_row(inner.node):
-        keys: list[exp.Expr] = [same(pair.left, pair.right) for pair in inner.pairs()]
+        keys: list[exp.Expr] = [*inner.equalities()]
         return inner_join(node, inner.node, keys), inner.own[0]
     return _looked_up(ctx, node, inner)
 

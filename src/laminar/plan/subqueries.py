@@ -175,11 +175,7 @@ def _in(
     equal = equalities(outer, list(found.own))
     if negated and found.domain is None and len(outer) == 1:
         return _not_in(ctx, node, found.node, text(outer[0]))
-    keys = [
-        exp.NullSafeEQ(this=unique(pair.left), expression=unique(pair.right))
-        for pair in found.pairs()
-    ]
-    conditions = [*keys, *([maybe(equal)] if negated else equal)]
+    conditions = [*found.equalities(), *([maybe(equal)] if negated else equal)]
     return keyed_join(ctx, node, found.node, conditions, kind)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from laminar.model.same_row import encoded, has_code
 from laminar.plan.context import Context
 from laminar.plan.nodes import Aggregate, Join, Node, Predicate, Project
 from laminar.plan.outer_values import Values
@@ -20,8 +21,11 @@ from laminar.plan.scope import reads, text
 def values_of(ctx: Context, node: Node, columns: tuple[str, ...]) -> Values:
     """Return the distinct values of some columns of a plan."""
     names = {column: ctx.fresh() for column in columns}
-    rows = Project(node, tuple(names.items()))
-    return Values(Aggregate(rows, rows.columns, ()), names)
+    types = ctx.typer.types(Project(node, tuple((column, column) for column in columns)))
+    kinds = {column: types[column] for column in columns if has_code(types[column])}
+    items = tuple((encoded(column, types[column]), name) for column, name in names.items())
+    rows = Project(node, items)
+    return Values(Aggregate(rows, rows.columns, ()), names, kinds)
 
 
 def partnered(ctx: Context, kept: Node, other: Node, conditions: list[exp.Expr]) -> Values:
@@ -31,4 +35,5 @@ def partnered(ctx: Context, kept: Node, other: Node, conditions: list[exp.Expr])
     renamed = [asked.rename(each) for each in conditions]
     tests = tuple(Predicate(text(each), reads(each)) for each in renamed)
     found = values_of(ctx, Join((asked.node, other), tests), asked.node.columns)
-    return Values(found.node, {column: found.names[asked.names[column]] for column in asked.names})
+    names = {column: found.names[asked.names[column]] for column in asked.names}
+    return Values(found.node, names, asked.kinds)

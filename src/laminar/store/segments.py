@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
+from laminar.model.same_row import RowType
 from laminar.model.spark_path import source_uri, target_uri
 from laminar.model.trace import WEIGHT, Segment, Span
 from laminar.store import durable_files, parquet
@@ -237,6 +238,11 @@ class SegmentStore:
         for name in names:
             if not (self.root / name).exists():
                 raise SegmentMissing(str(self.root / name))
+
+
+def row_type(schema: StructType) -> RowType:
+    """Return columns and types of stored rows, without their weight."""
+    return RowType.of({f.name: f.dataType.simpleString() for f in schema if f.name != WEIGHT})
 
 
 @dataclass(frozen=True, slots=True)

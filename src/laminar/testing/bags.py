@@ -21,7 +21,8 @@ def assert_same_bag(
 ) -> None:
     """Fail unless both hold the same rows equally often.
 
-    Doubles agree within a relative tolerance, NaN equals NaN; everything else is exact.
+    Doubles agree within a relative tolerance; everything else is the same by its bytes: -0.0 is not
+    0.0, and all NaNs are one. Python does not show in which order a map has its entries.
     """
     missing, surplus = difference(actual, expected, relative=relative)
     if missing or surplus:
@@ -42,9 +43,9 @@ def difference(
 
 
 def frozen(value: Any) -> Hashable:
-    """Return a value that equals another one just if the two are the same to Spark."""
+    """Return a value that equals another one just if the two are the same: `model/same_row.py`."""
     if isinstance(value, float):
-        return "NaN" if math.isnan(value) else value + 0.0  # -0.0 is 0.0
+        return "NaN" if math.isnan(value) else (value, math.copysign(1, value))
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, Mapping):
@@ -77,16 +78,18 @@ def _unmatched(
     rest = list(surplus)
     lonely = []
     for row in missing:
-        partner = next((each for each in rest if _close(row, each, relative)), None)
-        if partner is None:
+        at = next((at for at, each in enumerate(rest) if _close(row, each, relative)), None)
+        if at is None:
             lonely.append(row)
         else:
-            rest.remove(partner)
+            del rest[at]
     return lonely, rest
 
 
 def _close(a: Any, b: Any, relative: float) -> bool:
     if isinstance(a, float) and isinstance(b, float):
+        if a == 0 and b == 0:
+            return frozen(a) == frozen(b)
         return frozen(a) == frozen(b) or math.isclose(a, b, rel_tol=relative, abs_tol=1e-12)
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(_close(x, y, relative) for x, y in zip(a, b, strict=True))

@@ -72,8 +72,8 @@ class LateRows:
         sql = late_rows(rows, late.time, late.is_once, bound)
         if late.sessions is not None:
             name, match = late.sessions
-            columns = self._bindings.relations.by_name[name].shape.columns
-            kept = consolidate(f"SELECT * FROM {table(name, Version.AFTER)}", columns)
+            row = self._bindings.relations.by_name[name].shape.row
+            kept = consolidate(f"SELECT * FROM {table(name, Version.AFTER)}", row)
             is_final = below(late.horizon.path, bound)
             held = f"SELECT * FROM ({kept}) WHERE {WEIGHT} > 0 AND NOT ({is_final})"
             sql = f"SELECT t.* FROM ({sql}) t LEFT ANTI JOIN ({held}) s ON {match}"

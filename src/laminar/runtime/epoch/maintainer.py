@@ -139,7 +139,7 @@ class Maintainer:
             return 0
         rows = found.delta
         if not found.insert_only:
-            rows = consolidate(rows, relation.shape.columns)
+            rows = consolidate(rows, relation.shape.row)
         sql = near(relation, rows, self._bindings)
         return self._store_rows(relation.shape.name, sql, relation)
 

@@ -93,7 +93,7 @@ class Filler:
         """
         graph = replace(relations, finished=relations.finished - {name})
         rows = sum(trace.rows for trace in traces.values())
-        names, times = relations.by_name[name].shape.columns, relations.times(name)
+        shape, times = relations.by_name[name].shape, relations.times(name)
         segments: list[Segment] = []
         before: DataFrame | None = None
         schema = ""
@@ -101,12 +101,12 @@ class Filler:
             versions = versions_of(relations, traces, stop)
             schema = versions[name].schema
             after = Bindings(self._session, self._store, graph, versions).frame(name, Version.AFTER)
-            delta = after.select(*map(quote, names), WEIGHT)
+            delta = after.select(*map(quote, shape.columns), WEIGHT)
             if before is not None:
                 delta = delta.unionByName(before.withColumn(WEIGHT, -before[WEIGHT]))
-            before = after.select(*map(quote, names), WEIGHT)
+            before = after.select(*map(quote, shape.columns), WEIGHT)
             delta.createOrReplaceTempView("__storing")
-            summed = self._session.sql(consolidate("SELECT * FROM __storing", names))
+            summed = self._session.sql(consolidate("SELECT * FROM __storing", shape.row))
             segment = self._store.materialise(name, stop, summed, rows, times)
             if segment is not None:
                 segments.append(segment)

@@ -119,9 +119,9 @@ class InTime:
         binding = self._bindings.bind_segments(
             waiting, (*trace_versions.before, *trace_versions.delta), name
         )
-        names = relation.shape.columns
         self._emptied.add(waiting)
-        sql = consolidate(f"SELECT {columns(names)}, {WEIGHT} FROM {binding}", names)
+        rows = f"SELECT {columns(relation.shape.columns)}, {WEIGHT} FROM {binding}"
+        sql = consolidate(rows, relation.shape.row)
         return self._append(name, self._bindings.compute(sql, ()), relation)
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from laminar.delta.change import consolidate
 from laminar.delta.lateness import below
-from laminar.delta.partials import merge_partials, partial_columns
+from laminar.delta.partials import merge_partials
 from laminar.delta.program import Merged
 from laminar.model.trace import Segment, Trace
 from laminar.model.trace_name import is_partial, relation_of
 from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.event_time.late_batch import LATE_ROWS, Cutoff
 from laminar.store import SegmentStore, compact, plan, stretches
+from laminar.store.segments import row_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,8 +129,7 @@ class Compactor:
             # Partial rows of a group may only be merged if none of them is retracted elsewhere:
             # a retraction names the row it takes back.
             if not positive or not trace.insert_only:
-                names = partial_columns(owner)
-                return self._over(lambda rows: consolidate(_useful(rows, cutoff), names))
+                return self._over(lambda rows: consolidate(_useful(rows, cutoff), owner.partials))
             if _is_young(group):
                 return None
             units = all(segment.units for segment in group)
@@ -140,8 +140,8 @@ class Compactor:
             )
         if positive:
             return None if cutoff is None else self._over(lambda rows: _useful(rows, cutoff))
-        columns = tuple(field.name for field in self._store.struct(trace.schema).fields[:-1])
-        return self._over(lambda rows: consolidate(_useful(rows, cutoff), columns))
+        row = row_type(self._store.struct(trace.schema))
+        return self._over(lambda rows: consolidate(_useful(rows, cutoff), row))
 
     def _over(self, rule: Callable[[str], str]) -> Callable[[DataFrame], DataFrame]:
         def apply(frame: DataFrame) -> DataFrame:

@@ -141,7 +141,7 @@ class Differences:
         return Bindings(self._session, self._store, relations, held)
 
     def _consolidated(self, snapshot: Snapshot, relation: str, rows: str) -> DataFrame:
-        return self._session.sql(consolidate(rows, snapshot.catalog.shape(relation).columns))
+        return self._session.sql(consolidate(rows, snapshot.catalog.shape(relation).row))
 
     def _manifest(self, snapshot: Snapshot, relation: str, epoch: int) -> Manifest | None:
         """Return an epoch; None if the relation was not defined then."""

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from laminar.delta.change import columns, quote
+from laminar.bridge.prefix import keys_of
+from laminar.delta.change import columns, quote, same_rows
 from laminar.errors import DuplicateKey, NotSupported, SourceReadFailed
+from laminar.model.same_row import collation_of
 from laminar.model.trace import ARRIVAL, WEIGHT, Segment
 from laminar.runtime.spark.error_translation import SPARK_FAILS, first_sentence
 from laminar.store import SegmentStore, discard
@@ -33,14 +35,16 @@ _NO_KEYS = ("array", "map", "struct", "variant", "binary", "interval")
 def refuse_unfit_keys(definition: TableDefinition) -> None:
     """Raise if a column of the key has a type whose values are not compared as a whole."""
     for name, kind, _ in definition.columns:
-        if name in definition.primary_key and kind.lower().startswith(_NO_KEYS):
+        is_unfit = kind.lower().startswith(_NO_KEYS) or collation_of(kind) is not None
+        if name in definition.primary_key and is_unfit:
             hint = "choose columns of numbers, text, dates or times"
             raise NotSupported(f'"{name}" in a primary key, which is {kind.lower()}', hint)
 
 
 def refuse_twice(definition: TableDefinition, data: pa.Table) -> None:
     """Raise if a batch has a key twice; cheaper than looking at the table, so it comes first."""
-    counted = data.select(list(definition.primary_key)).group_by(list(definition.primary_key))
+    keys = keys_of(data, definition.primary_key)
+    counted = keys.group_by(list(definition.primary_key))
     found = counted.aggregate([([], "count_all")])
     twice = found.filter(pc.greater(found.column("count_all"), 1))
     if twice.num_rows:
@@ -75,9 +79,10 @@ def replacement(definition: TableDefinition, current: str, new: str) -> str:
         f"IF(SUM({WEIGHT}) < 0, MAX(IF({WEIGHT} < 0, {ARRIVAL}, NULL)),"
         f" MAX(IF({WEIGHT} > 0, {ARRIVAL}, NULL)))"
     )
+    each = same_rows(definition.shape.row)
     return (
-        f"SELECT {listed}, {number} AS {ARRIVAL}, SUM({WEIGHT}) AS {WEIGHT} FROM ({rows}) "
-        f"GROUP BY {listed} HAVING SUM({WEIGHT}) <> 0"
+        f"SELECT {each.listed}, {number} AS {ARRIVAL}, SUM({WEIGHT}) AS {WEIGHT} FROM ({rows}) "
+        f"GROUP BY {each.by} HAVING SUM({WEIGHT}) <> 0"
     )
 
 

@@ -151,7 +151,7 @@ def statements(relation: Maintained, relations: StoragePlan) -> list[tuple[str, 
             assert found.delta is not None
             rows = found.delta
             if not relation.fusible:
-                rows = consolidate(rows, relation.shape.columns)
+                rows = consolidate(rows, relation.shape.row)
             return [("delta", rows)]
         case Merged():
             return _merged_statements(relation, _changed(relation.node.input), relations)

@@ -27,6 +27,7 @@ from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.relations.trace_versions import TraceVersions
 from laminar.runtime.spark.statement_cache import StatementCache
 from laminar.store import SegmentStore
+from laminar.store.segments import row_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -263,8 +264,7 @@ class Bindings:
             return frame
         binding = table(name, f"raw_{version}")
         frame.createOrReplaceTempView(binding)
-        names = tuple(column for column in frame.columns if column != WEIGHT)
-        return self.session.sql(consolidate(f"SELECT * FROM {binding}", names))
+        return self.session.sql(consolidate(f"SELECT * FROM {binding}", row_type(frame.schema)))
 
     def content(self, name: str) -> DataFrame:
         """Return a relation's rows after the epoch, as plain rows."""
@@ -273,23 +273,23 @@ class Bindings:
         positive = state.positive and (state.insert_only or not state.changed)
         units = (state.held_units or not state.existed) and (state.units or not state.changed)
         rows = f"SELECT * FROM {table(name, Version.AFTER)}"
-        plain = bag(rows, relation.shape.columns, positive=positive, units=units)
+        plain = bag(rows, relation.shape.row, positive=positive, units=units)
         return self.run(plain, (name,))
 
     def plain_delta(self, name: str, sign: int) -> DataFrame:
         """Return what an epoch inserted into a relation (or took from it), as plain rows."""
         relation = self.relations.by_name[name]
         binding = table(name, Version.DELTA)
-        rows = signed_rows(binding, relation.shape.columns, self.state(name), sign)
+        rows = signed_rows(binding, relation.shape.row, self.state(name), sign)
         return self.run(rows, (name,))
 
     def consolidated_delta(self, name: str) -> DataFrame:
         """Return a delta in which a row that came and went within the epoch does not show."""
-        names = self.relations.by_name[name].shape.columns
+        shape = self.relations.by_name[name].shape
         if self.state(name).insert_only:
-            return self.frame(name, Version.DELTA).select(*(quote(each) for each in names), WEIGHT)
+            return self.frame(name, Version.DELTA).select(*map(quote, shape.columns), WEIGHT)
         binding = table(name, Version.DELTA)
-        return self.run(consolidate(f"SELECT * FROM {binding}", names), (name,))
+        return self.run(consolidate(f"SELECT * FROM {binding}", shape.row), (name,))
 
     def delta_rows(self, name: str) -> int:
         """Return how many rows an epoch's delta stands on."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 from laminar.delta.change import Version, bag, columns, consolidate, quote
 from laminar.errors import NotSupported, RowNotFound, SqlSyntaxError
 from laminar.model.quoting import backquoted
+from laminar.model.same_row import sought
 from laminar.model.spark_path import source_uri
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
@@ -60,12 +61,12 @@ class CurrentRows:
                 # Its place is one in our own text, not in the user's.
                 raise SqlSyntaxError(error.message, hint=error.hint) from None
             # Copies of a row are told apart by their number, so that one of them can be taken back.
-            names, current = (*definition.shape.columns, ARRIVAL), self._rows(definition)
+            row, current = definition.shape.row.plus(ARRIVAL, "bigint"), self._rows(definition)
             try:
-                rows = bag(current, names, positive=False)
+                rows = bag(current, row, positive=False)
                 self._session.sql(rows).createOrReplaceTempView(backquoted(definition.name))
                 if weighted:
-                    distinct = self._session.sql(consolidate(current, names))
+                    distinct = self._session.sql(consolidate(current, row))
                     distinct.createOrReplaceTempView(weighted)
                 return collected(self._session.sql(then.format(bound.text)))
             except SPARK_FAILS as error:
@@ -78,40 +79,21 @@ class CurrentRows:
         Raises:
             RowNotFound: rows are not there, or not that often.
         """
-        names = definition.shape.columns
+        listed = columns(definition.shape.columns)
         with self._reader.lock:
             self._session.createDataFrame(data).createOrReplaceTempView(_UNWANTED)
             there = f"SELECT t.* FROM ({self._rows(definition)}) t"
             on = " AND ".join(f"t.{name} <=> u.{name}" for name in _comparable(definition))
             if on:
                 there += f" LEFT SEMI JOIN {_UNWANTED} u ON {on}"
-            # Rows from before numbers were kept have none; they count as the oldest.
-            held = (
-                f"SELECT {columns(names)}, {ARRIVAL}, {WEIGHT}, 0L AS __wanted "
-                f"FROM ({consolidate(there, (*names, ARRIVAL))})"
-            )
-            wanted = (
-                f"SELECT {columns(names)}, CAST(NULL AS BIGINT) AS {ARRIVAL}, 0L AS {WEIGHT}, "
-                f"1L AS __wanted FROM {_UNWANTED}"
-            )
-            numbers = (
-                f"SORT_ARRAY(FLATTEN(COLLECT_LIST(ARRAY_REPEAT(STRUCT({ARRIVAL} AS n), "
-                f"CAST(GREATEST({WEIGHT}, 0L) AS INT)))), false)"
-            )
-            groups = (
-                f"SELECT {columns(names)}, {numbers} AS __held, SUM(__wanted) AS __wanted "
-                f"FROM ({held} UNION ALL {wanted}) GROUP BY {columns(names)} "
-                "HAVING SUM(__wanted) > 0"
-            )
-            taken = (
-                f"SELECT {columns(names)}, __copy.n AS {ARRIVAL} FROM ({groups}) LATERAL VIEW "
-                "EXPLODE(SLICE(__held, 1, CAST(__wanted AS INT))) copies AS __copy"
-            )
-            found = collected(self._session.sql(taken))
+            both = _paired(definition, there)
+            taken = f"SELECT {listed}, {ARRIVAL} FROM ({both}) WHERE __wanted = 0"
+            found = collected(self._session.sql(f"{taken} AND __place <= __asked"))
             if found.num_rows == data.num_rows:
                 return found
             missing = self._session.sql(
-                f"SELECT {columns(names)} FROM ({groups}) WHERE SIZE(__held) < __wanted LIMIT 3"
+                f"SELECT {listed} FROM ({both}) "
+                "WHERE __wanted = 1 AND __place = 1 AND __there < __asked LIMIT 3"
             )
             rows = [row.asDict() for row in missing.collect()]
         raise RowNotFound(definition.name, rows)
@@ -154,10 +136,32 @@ class CurrentRows:
         return " UNION ALL ".join(parts)
 
 
+def _paired(definition: TableDefinition, there: str) -> str:
+    """Return copies of rows that are there beside those that are wanted (`__wanted` is 1).
+
+    Of copies that are the same, `__there` says how many there are, `__asked` how many are wanted,
+    and `__place` numbers each kind, what came last first. Rows from before numbers were kept have
+    none; they count as the oldest.
+    """
+    row = definition.shape.row
+    listed = columns(row.names)
+    held = bag(there, row.plus(ARRIVAL, "bigint"), positive=False)
+    wanted = f"SELECT {listed}, CAST(NULL AS BIGINT) AS {ARRIVAL}, 1 AS __wanted FROM {_UNWANTED}"
+    both = f"SELECT {listed}, {ARRIVAL}, 0 AS __wanted FROM ({held}) UNION ALL {wanted}"
+    pairs = zip(map(quote, row.names), row.kinds, strict=True)
+    same = ", ".join(each for name, kind in pairs for each in sought(name, kind).by)
+    return (
+        f"SELECT *, SUM(__wanted) OVER (PARTITION BY {same}) AS __asked, "
+        f"SUM(1 - __wanted) OVER (PARTITION BY {same}) AS __there, "
+        f"ROW_NUMBER() OVER (PARTITION BY {same}, __wanted ORDER BY {ARRIVAL} DESC) AS __place "
+        f"FROM ({both})"
+    )
+
+
 def _comparable(definition: TableDefinition) -> Iterable[str]:
-    """Yield the columns that a join can compare; maps can only be grouped by."""
+    """Yield the columns that a join can compare."""
     for name, kind, _ in definition.columns:
-        if "map" not in kind.lower():
+        if "map" not in kind.lower() and "variant" not in kind.lower():
             yield quote(name)
 
 
