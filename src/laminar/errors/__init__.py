@@ -18,6 +18,7 @@ from laminar.errors.connectors import (
     UnknownConnector,
     UnknownOption,
 )
+from laminar.errors.correlation import CorrelatedTooFar
 from laminar.errors.dag import (
     BackpressureFull,
     CheckpointTimeout,
@@ -113,6 +114,7 @@ __all__ = [
     "CheckpointCorrupt",
     "CheckpointTimeout",
     "ConnectorError",
+    "CorrelatedTooFar",
     "CursorCorrupt",
     "CycleDetected",
     "DagError",

@@ -66,6 +66,13 @@ def nested(ctx: Context, query: exp.Expr, node: Node, outer: Scope, ctes: Common
     return Nested(lowered.node, lowered.names, None)
 
 
+def nests_twice(query: exp.Expr) -> bool:
+    """Whether a query is nested in one that is nested in another."""
+    outermost = query.find(exp.Select)
+    around = (each.find_ancestor(exp.Select) for each in query.find_all(exp.Select))
+    return any(each is not None and each is not outermost for each in around)
+
+
 def _mentioned(ctx: Context, query: exp.Expr, node: Node, outer: Scope) -> tuple[str, ...]:
     """Return the outer columns that a query seems to read; a few may turn out to be its own."""
     found: set[str] = set()

@@ -52,6 +52,7 @@ class Scope:
     merged: dict[str, str] = field(default_factory=dict)  # columns that USING made one
     outside: Outside | None = None
     grouped: Callable[[exp.Expr], exp.Expr] | None = None
+    tied: list[exp.Expr] = field(default_factory=list)  # conditions that FROM still has to apply
 
     def after_grouping(self, rewrite: Callable[[exp.Expr], exp.Expr]) -> Scope:
         """Return the scope of what follows GROUP BY."""
@@ -72,6 +73,11 @@ class Scope:
             if table in (None, binding.alias) and name in binding.columns:
                 return binding.columns[name]
         return None
+
+    def owns(self, column: exp.Column) -> bool:
+        """Whether a plain name is one of this very scope; an alias hides those further out."""
+        is_plan_column = bool(column.meta.get(_UNIQUE))
+        return is_plan_column or self.local(None, column.name.lower()) is not None
 
     def lookup(self, column: exp.Column) -> tuple[exp.Expr, Scope] | None:
         """Resolve a column, or a field path that starts at one; say in which scope it lives."""

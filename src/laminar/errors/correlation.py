@@ -1,0 +1,24 @@
+"""What can be wrong with subqueries that read columns of the queries around them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from laminar.errors.sql import SqlError
+
+
+class CorrelatedTooFar(SqlError):
+    """A subquery reads a column of a query two or more levels out, and the view has no rule.
+
+    Spark runs no such query, so it cannot be recomputed in full either: it has to be kept up to
+    date. Write it as a join, or let the query in between hand the column on.
+    """
+
+    code: ClassVar[str] = "LMR-3025"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            "a subquery reads a column of a query two or more levels out",
+            detail=reason,
+            hint="write it as a join, or let the query in between select that column",
+        )
