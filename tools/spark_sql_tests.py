@@ -47,7 +47,9 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("checkout", type=Path, help="a checkout of apache/spark")
-    parser.add_argument("files", nargs="*", help="parts of the paths of files; all by default")
+    parser.add_argument(
+        "files", nargs="*", help="files without .sql, or folders with /; all by default"
+    )
     parser.add_argument("--out", type=Path, default=Path("spark-sql-tests.jsonl"))
     parser.add_argument("--each", type=int, default=1, help="take every n-th query only")
     parser.add_argument("--limit", type=float, default=120, help="seconds for one query")
@@ -57,7 +59,10 @@ def _options() -> argparse.Namespace:
 
 
 def _matches(file: str, wanted: Iterable[str]) -> bool:
-    return any(file.startswith(each) or each == Path(file).stem for each in wanted)
+    return any(
+        file.startswith(each) if each.endswith("/") else each == file.removesuffix(".sql")
+        for each in wanted
+    )
 
 
 def _watched(inputs: Path, files: list[str], options: argparse.Namespace) -> None:
@@ -83,7 +88,7 @@ def _start(inputs: Path, given: list[str], options: argparse.Namespace) -> subpr
         env={
             **os.environ,
             "TMPDIR": "/dev/shm",
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONPATH": os.pathsep.join(paths).strip(":"),
         },
         start_new_session=True,
     )
@@ -128,11 +133,9 @@ def report(lines: list[dict[str, Any]], *, details: bool) -> None:
     last = {(each["file"], each["n"]): each for each in lines if "status" in each}
     areas: dict[str, Counter[str]] = defaultdict(Counter)
     for each in last.values():
-        areas[each["file"]][each["status"]] += 1
-        areas[f"= {each['file'].split('/')[0] if '/' in each['file'] else '(top)'}"][
-            each["status"]
-        ] += 1
-        areas["= all"][each["status"]] += 1
+        folder = each["file"].split("/")[0] if "/" in each["file"] else "(top)"
+        for area in (each["file"], f"= {folder}", "= all"):
+            areas[area][each["status"]] += 1
     print(f"{'file':46}" + "".join(f"{name:>9}" for name in _SHOWN))
     for area, counts in sorted(areas.items(), key=lambda item: (item[0][0] == "=", item[0])):
         if set(counts) != {"spark"}:

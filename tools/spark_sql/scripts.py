@@ -56,7 +56,7 @@ def only_looks(statement: str) -> bool:
 
 
 def words(queries: list[str]) -> frozenset[str]:
-    """Return all words of some queries in lower case: the names of what they read are among them."""
+    """Return all words of some queries in lower case; names of what they read are among them."""
     return frozenset(re.findall(r"\w+", " ".join(queries).lower()))
 
 

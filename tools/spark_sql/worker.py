@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from laminar.errors import LaminarError
 from laminar.runtime.statements.query import bindings_at
 from laminar.session import Database, connect
 from laminar.store import SegmentStore
-from spark_sql.rows import Table, answers, epochs, nearly, sorted_inside
+from spark_sql.rows import Change, Table, answers, epochs, nearly, sorted_inside
 from spark_sql.scripts import is_query, only_looks, settings, statements, words
 
 if TYPE_CHECKING:
@@ -142,23 +141,24 @@ class Batch:
     def run(self) -> None:
         """Three epochs; the views are made after the first."""
         steps = {each.name: list(epochs(each.rows.num_rows)) for each in self.tables}
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            with connect(f"{folder}/db", spark=self.of.spark) as db:
-                made = [each for each in self.tables if self._create(db, each)]
-                for number in range(3 if made else 1):
-                    for table in made:
-                        step = steps[table.name][number]
-                        self._present[table.name] = step.present
-                        self._bind(table, step.present)
-                        if step.deleted:
-                            db.delete(table.name, table.take(step.deleted))
-                        if step.inserted:
-                            db.insert(table.name, table.take(step.inserted))
-                    self.of.say(at=[self.name, "step"], asked=[e.number for e in self.asked])
-                    self._step(db)
-                    if number == 0:
-                        self._define(db)
-                    self._compare(db, made)
+        with connect(spark=self.of.spark) as db:
+            made = [each for each in self.tables if self._create(db, each)]
+            for number in range(3 if made else 1):
+                for table in made:
+                    self._change(db, table, steps[table.name][number])
+                self.of.say(at=[self.name, "step"], asked=[e.number for e in self.asked])
+                self._step(db)
+                if number == 0:
+                    self._define(db)
+                self._compare(db, made)
+
+    def _change(self, db: Database, table: Table, step: Change) -> None:
+        self._present[table.name] = step.present
+        self._bind(table, step.present)
+        if step.deleted:
+            db.delete(table.name, table.take(step.deleted))
+        if step.inserted:
+            db.insert(table.name, table.take(step.inserted))
 
     def _create(self, db: Database, table: Table) -> bool:
         try:
