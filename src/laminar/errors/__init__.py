@@ -18,7 +18,7 @@ from laminar.errors.connectors import (
     UnknownConnector,
     UnknownOption,
 )
-from laminar.errors.correlation import CorrelatedTooFar
+from laminar.errors.correlation import ColumnOutOfReach, CorrelatedTooFar
 from laminar.errors.dag import (
     BackpressureFull,
     CheckpointTimeout,
@@ -113,6 +113,7 @@ __all__ = [
     "BridgeError",
     "CheckpointCorrupt",
     "CheckpointTimeout",
+    "ColumnOutOfReach",
     "ConnectorError",
     "CorrelatedTooFar",
     "CursorCorrupt",

@@ -9,6 +9,7 @@ from laminar.plan.domain import nested
 from laminar.plan.generators import generate, lateral_view
 from laminar.plan.joins import inner_join, keyed_join, same, where
 from laminar.plan.nodes import Constant, Node
+from laminar.plan.on_clause import filtered, marked, taken_apart
 from laminar.plan.outer_values import Domain
 from laminar.plan.pivot import apply_pivot
 from laminar.plan.reasons import NoRule, Reason
@@ -188,7 +189,8 @@ def _join(ctx: Context, node: Node, join: exp.Join, scope: Scope, ctes: CommonTa
     conditions = _ties(scope)
     if conditions and kind in ("RIGHT", "FULL"):
         raise NoRule(Reason.CORRELATION, text(join))
-    conditions += [scope.resolve(each) for each in conjuncts(join.args.get("on"))]
+    plain, with_queries = taken_apart(join.args.get("on"))
+    conditions += [scope.resolve(each) for each in plain]
     pairs: list[tuple[str, str, str]] = []
     shared = _shared_names(join, left_side, scope.bindings[seen])
     if shared and len(scope.bindings) > seen + 1:
@@ -202,9 +204,11 @@ def _join(ctx: Context, node: Node, join: exp.Join, scope: Scope, ctes: CommonTa
         conditions.append(exp.EQ(this=exp.column(ours), expression=exp.column(theirs)))
     if kind in ("", "INNER", "CROSS"):
         node = inner_join(node, right, conditions)
+        node = filtered(ctx, node, scope, ctes, with_queries) if with_queries else node
     elif kind in ("LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI", "SEMI", "ANTI"):
         kind = f"LEFT {kind}" if kind in ("SEMI", "ANTI") else kind
-        node = keyed_join(ctx, node, right, conditions, kind)
+        (node, right), asked = marked(ctx, (node, right), scope, ctes, with_queries)
+        node = keyed_join(ctx, node, right, [*conditions, *asked], kind)
         if kind.startswith("LEFT "):
             del scope.bindings[seen:]
             return node

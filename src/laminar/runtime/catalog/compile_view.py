@@ -13,13 +13,13 @@ from laminar.delta.emission import Emission, Mode
 from laminar.delta.program import Program, Shape
 from laminar.errors import (
     AmbiguousColumns,
+    ColumnOutOfReach,
     CorrelatedTooFar,
     NonDeterministic,
     NotIncremental,
     NotSupported,
     NoWindow,
     SqlError,
-    UnknownColumn,
     UnknownRelation,
 )
 from laminar.model.event_time import Timing
@@ -126,7 +126,7 @@ def define_view(
     is_far = False
     try:
         output = analyse(asked, sql, typer, known)
-    except (UnknownColumn, UnknownRelation) as refusal:
+    except (ColumnOutOfReach, UnknownRelation) as refusal:
         output, is_far = _planned_output(sql, around, refusal), True
     if is_far and policy is RefreshPolicy.FULL:
         raise CorrelatedTooFar("refresh_policy is full")
