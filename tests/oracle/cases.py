@@ -176,7 +176,7 @@ AGGREGATES = [
     C("count_null", "SELECT COUNT(NULL) AS n, COUNT(g) AS m FROM t"),
     C("window_function", "SELECT WINDOW(ts, '1 hour').start AS s, COUNT(*) AS n FROM t GROUP BY WINDOW(ts, '1 hour')"),
     C("tumble", "SELECT TUMBLE_START(ts, INTERVAL '1' HOUR) AS s, COUNT(*) AS n FROM t GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)"),
-    L("having_true", "SELECT 1 AS one FROM t HAVING TRUE"),
+    L("having_alone_true", "SELECT 1 AS one FROM t HAVING TRUE"),
     L("having_alone_empty", "SELECT 'a' AS one FROM t WHERE x > 100 HAVING 1 < 2"),
     L("having_alone_distinct", "SELECT DISTINCT 1 AS one FROM t HAVING 1 > 2"),
     L("having_alone_exists", "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k HAVING TRUE)"),
@@ -187,6 +187,7 @@ AGGREGATES = [
     L("keys_in_rollup", "SELECT k * x * 2 AS p, GROUPING(2 * x * k) AS g, COUNT(*) AS n FROM t GROUP BY ROLLUP (x * k * 2, (g))"),
     L("key_comparison", "SELECT x > k AS more, k IN (1, 2) AS some, COUNT(*) AS n FROM t GROUP BY k < x, k IN (2, 1)"),
     L("alias_before_outer", "SELECT id FROM t WHERE (5, 6) IN (SELECT MAX(q.z) AS id, id + 1 FROM (SELECT w AS z FROM u) q)"),
+    L("key_number", "SELECT k, COUNT(*) AS n FROM t GROUP BY k, 1.5, 9999999999"),
 ]
 
 JOINS = [
@@ -241,6 +242,10 @@ JOINS = [
     C("cte_shadow", "WITH t AS (SELECT id, k FROM t WHERE x > 2) SELECT id, w FROM t JOIN u USING (k)"),
     C("subquery_from", "SELECT q.k, q.n FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) AS q WHERE n > 1"),
     C("unique_clash", "SELECT s.*, c1, c2 FROM s JOIN odd ON s.k = odd.c1"),
+    L("using_then_other", "SELECT * FROM (SELECT k, x FROM t) a JOIN (SELECT k, w FROM u) b USING (k) JOIN (SELECT k AS x, tag FROM s) c USING (x)"),
+    L("using_then_on", "SELECT p, q, r, v FROM (SELECT * FROM (SELECT k, x FROM t) a JOIN u USING (k) JOIN s ON s.k = a.x) AS z(p, q, r, n, v, g)"),
+    L("names_twice", "SELECT p, q FROM (SELECT k, k FROM t) AS z(p, q) UNION ALL SELECT * FROM (SELECT w AS a, k AS a FROM u)"),
+    L("in_names_twice", "SELECT id FROM t WHERE (k, x) IN (SELECT * FROM (SELECT k, w AS k FROM u))"),
 ]
 
 SUBQUERIES = [

@@ -184,7 +184,9 @@ def _join(ctx: Context, node: Node, join: exp.Join, scope: Scope, ctes: CommonTa
     if isinstance(join.this, exp.Lateral):
         return _lateral(ctx, node, join, kind, scope, ctes)
     seen = len(scope.bindings)
-    left_side = Scope(bindings=scope.bindings[:seen], merged=dict(scope.merged))
+    left_side = Scope(
+        bindings=scope.bindings[:seen], merged=dict(scope.merged), hidden=set(scope.hidden)
+    )
     right = _item(ctx, join.this, scope, ctes)
     conditions = _ties(scope)
     if conditions and kind in ("RIGHT", "FULL"):
@@ -230,13 +232,17 @@ def _shared_names(join: exp.Join, left: Scope, right: Binding) -> list[str]:
 def _merge_using(
     ctx: Context, node: Node, scope: Scope, pairs: list[tuple[str, str, str]], kind: str
 ) -> Node:
-    """USING shows one column for two: the kept side's, or whichever is there in a full join."""
+    """USING shows one column for two: the kept side's, or whichever is there in a full join.
+
+    What the last USING made one comes first, then what those before it did.
+    """
+    found: dict[str, str] = {}
     for name, ours, theirs in pairs:
+        scope.hidden |= {ours, theirs}
+        found[name] = theirs if kind == "RIGHT" else ours
         if kind == "FULL":
-            node, (both,) = ctx.extend(node, [f"COALESCE({ours}, {theirs})"])
-            scope.merged[name] = both
-        else:
-            scope.merged[name] = theirs if kind == "RIGHT" else ours
+            node, (found[name],) = ctx.extend(node, [f"COALESCE({ours}, {theirs})"])
+    scope.merged = {**found, **{key: it for key, it in scope.merged.items() if key not in found}}
     return node
 
 

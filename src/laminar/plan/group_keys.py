@@ -10,7 +10,7 @@ from sqlglot import exp
 from laminar.plan.aggregate_calls import has_aggregates
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.same_expression import form
-from laminar.plan.scope import Scope, text
+from laminar.plan.scope import Scope, is_position, text
 
 Sets = list[list[str]]
 
@@ -95,7 +95,7 @@ class GroupKeys:
 
     def _key(self, key: exp.Expr) -> str:
         """Resolve a grouping key: a position, a column, or the alias of an output column."""
-        if isinstance(key, exp.Literal) and not key.is_string:
+        if is_position(key, self.items):
             return self._written(self.items[int(key.this) - 1])
         if isinstance(key, exp.Column) and not key.table and not self.scope.owns(key):
             lowered = [name.lower() for name in self.names]

@@ -17,7 +17,7 @@ from laminar.plan.marks import attach
 from laminar.plan.nodes import Aggregate, Node, Project
 from laminar.plan.outer_values import Domain
 from laminar.plan.reasons import NoRule, Reason
-from laminar.plan.scope import Scope, conjuncts, text, unique
+from laminar.plan.scope import Scope, conjuncts, is_position, text, unique
 from laminar.plan.subqueries import apply_condition, has_subquery
 from laminar.plan.window_functions import add_windows, named_windows
 from laminar.sql.keywords import keywords
@@ -166,7 +166,7 @@ class _Select:
         key = item.this
         if isinstance(key, exp.Var) and key.name.upper() == "ALL":
             keys = [each.copy() for each in items]
-        elif isinstance(key, exp.Literal) and not key.is_string:
+        elif is_position(key, items):
             keys = [items[int(key.this) - 1].copy()]
         else:
             keys = [_with_outputs(key, names, items)]
