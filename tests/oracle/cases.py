@@ -291,8 +291,10 @@ SUBQUERIES = [
     L("derived_two", "SELECT id, (SELECT COUNT(*) FROM (SELECT DISTINCT w FROM u WHERE u.k = t.k) p, (SELECT k FROM s WHERE s.k > t.x) q WHERE p.w = q.k) AS n FROM t"),
     L("exists_on", "SELECT id, w FROM t JOIN u ON t.k = u.k OR NOT EXISTS (SELECT 1 FROM s WHERE s.k = u.k)"),
     L("in_on", "SELECT id, w FROM t JOIN u ON t.x IN (SELECT k FROM s) AND EXISTS (SELECT 1 FROM s WHERE s.k = t.k AND s.k < u.w)"),
+    L("not_in_on", "SELECT id, w FROM t JOIN u ON t.k = u.k AND t.x NOT IN (SELECT k FROM s)"),
+    L("not_in_on_left", "SELECT id, w FROM t LEFT JOIN u ON t.k = u.k AND t.x NOT IN (SELECT k FROM s)", "F"),
     L("exists_on_left", "SELECT id, w FROM t LEFT JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM s WHERE s.k = t.k)"),
-    L("exists_on_full", "SELECT id, w FROM t FULL JOIN u ON t.k = u.k AND u.w NOT IN (SELECT k FROM s WHERE k IS NOT NULL)"),
+    L("exists_on_full", "SELECT id, w FROM t FULL JOIN u ON t.k = u.k AND u.w IN (SELECT k FROM s)"),
     L("exists_on_anti", "SELECT id FROM t LEFT ANTI JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM s WHERE s.k = u.w)"),
     L("scalar_on", "SELECT id, w FROM t LEFT JOIN u ON t.k = u.k AND u.w > (SELECT MIN(k) FROM s WHERE s.k = u.k)"),
 ]

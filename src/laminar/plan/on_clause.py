@@ -4,6 +4,9 @@
     A LEFT JOIN B ON p AND q       =  A' LEFT JOIN B ON p AND m     q reads A alone, m is its mark
 
 and so for all outer, semi and anti joins, and for B.
+
+NOT IN is true of NULL in an ON, unless Spark can move it into a filter of one side, where it is not:
+only what is moved for certain has a rule.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ def filtered(
     """Keep the rows of an inner join that pass conditions with nested queries."""
     wanted = node.columns
     for each in nested:
+        if _negates_in(each) and not _is_of_one_side(ctx, each, node, scope):
+            raise NoRule(Reason.SUBQUERY_POSITION, text(each))
         wide, replaced = ctx.attach(ctx, node, scope, ctes, each)
         node = only(where(wide, [scope.resolve(replaced)]), wanted)
     return node
@@ -47,6 +52,8 @@ def marked(
     left, right = sides
     found: list[exp.Expr] = []
     for each in nested:
+        if _negates_in(each):
+            raise NoRule(Reason.SUBQUERY_POSITION, text(each))
         if not mentioned(ctx, each, right, scope):
             left, replaced = ctx.attach(ctx, left, scope, ctes, each)
         elif not mentioned(ctx, each, left, scope):
@@ -55,3 +62,27 @@ def marked(
             raise NoRule(Reason.SUBQUERY_POSITION, text(each))
         found.append(scope.resolve(replaced))
     return (left, right), found
+
+
+def _negates_in(condition: exp.Expr) -> bool:
+    """Whether NOT stands somewhere above an IN of the condition itself."""
+    tests = (each for each in condition.find_all(exp.In) if each.args.get("query") is not None)
+    return any(_is_negated(each, condition) for each in tests)
+
+
+def _is_negated(test: exp.Expr, condition: exp.Expr) -> bool:
+    node: exp.Expr | None = test
+    while node is not None and not isinstance(node, exp.Query):
+        if isinstance(node, exp.Not):
+            return True
+        if node is condition:
+            return False
+        node = node.parent
+    return False
+
+
+def _is_of_one_side(ctx: Context, condition: exp.Expr, node: Node, scope: Scope) -> bool:
+    """Whether a condition is a NOT IN over one relation of FROM."""
+    is_plain = isinstance(condition, exp.Not) and isinstance(condition.this.unnest(), exp.In)
+    used = set(mentioned(ctx, condition, node, scope))
+    return is_plain and any(used <= set(each.columns.values()) for each in scope.bindings)
