@@ -5,8 +5,8 @@
 
 and so for all outer, semi and anti joins, and for B.
 
-NOT IN is true of NULL in an ON, unless Spark can move it into a filter of one side, where it is not:
-only what is moved for certain has a rule.
+NOT IN is true of NULL in an ON, unless Spark can move it into a filter of one side, where it is
+not: only what is moved for certain has a rule.
 """
 
 from __future__ import annotations
