@@ -34,7 +34,8 @@ _NAMES = {
     "dag.watermark": "DagWatermarkTracker PartitionedWatermark WatermarkAlignmentGroup",
     "errors": """
         AmbiguousColumns Backpressure BackpressureFull BadOption BadRequest BadSetting BadViewOption
-        BridgeClosed BridgeError CheckpointCorrupt CheckpointTimeout ConnectorError CursorCorrupt
+        BridgeClosed BridgeError CheckpointCorrupt CheckpointTimeout ColumnOutOfReach ConnectorError
+        CorrelatedTooFar CursorCorrupt
         CycleDetected DagError DataError DatabaseClosed DatabaseLocked DatabaseNotFound
         DependentRefused DisconnectedNode DuplicateEdge DuplicateKey DuplicateName DuplicateNode
         EpochExists EpochNotFound EventTimeError FanOutLimitExceeded HasDependents InvalidOperator

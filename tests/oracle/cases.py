@@ -176,6 +176,18 @@ AGGREGATES = [
     C("count_null", "SELECT COUNT(NULL) AS n, COUNT(g) AS m FROM t"),
     C("window_function", "SELECT WINDOW(ts, '1 hour').start AS s, COUNT(*) AS n FROM t GROUP BY WINDOW(ts, '1 hour')"),
     C("tumble", "SELECT TUMBLE_START(ts, INTERVAL '1' HOUR) AS s, COUNT(*) AS n FROM t GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)"),
+    L("having_alone_true", "SELECT 1 AS one FROM t HAVING TRUE"),
+    L("having_alone_empty", "SELECT 'a' AS one FROM t WHERE x > 100 HAVING 1 < 2"),
+    L("having_alone_distinct", "SELECT DISTINCT 1 AS one FROM t HAVING 1 > 2"),
+    L("having_alone_exists", "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k HAVING TRUE)"),
+    L("having_alone_scalar", "SELECT id, (SELECT 5 FROM u WHERE u.k = t.k HAVING TRUE) AS five FROM t"),
+    L("no_key_in_sets", "SELECT 1 AS one FROM t GROUP BY GROUPING SETS (())"),
+    L("key_turned_around", "SELECT x + k AS s, COUNT(*) AS n FROM t GROUP BY k + x"),
+    L("keys_said_twice", "SELECT k + x AS s, x, COUNT(*) AS n FROM t GROUP BY GROUPING SETS ((k + x), (x + k), (x))"),
+    L("keys_in_rollup", "SELECT k * x * 2 AS p, GROUPING(2 * x * k) AS g, COUNT(*) AS n FROM t GROUP BY ROLLUP (x * k * 2, (g))"),
+    L("key_comparison", "SELECT x > k AS more, k IN (1, 2) AS some, COUNT(*) AS n FROM t GROUP BY k < x, k IN (2, 1)"),
+    L("alias_before_outer", "SELECT id FROM t WHERE (5, 6) IN (SELECT MAX(q.z) AS id, id + 1 FROM (SELECT w AS z FROM u) q)"),
+    L("key_number", "SELECT k, COUNT(*) AS n FROM t GROUP BY k, 1.5, 9999999999"),
 ]
 
 JOINS = [
@@ -230,6 +242,10 @@ JOINS = [
     C("cte_shadow", "WITH t AS (SELECT id, k FROM t WHERE x > 2) SELECT id, w FROM t JOIN u USING (k)"),
     C("subquery_from", "SELECT q.k, q.n FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) AS q WHERE n > 1"),
     C("unique_clash", "SELECT s.*, c1, c2 FROM s JOIN odd ON s.k = odd.c1"),
+    L("using_then_other", "SELECT * FROM (SELECT k, x FROM t) a JOIN (SELECT k, w FROM u) b USING (k) JOIN (SELECT k AS x, tag FROM s) c USING (x)"),
+    L("using_then_on", "SELECT p, q, r, v FROM (SELECT * FROM (SELECT k, x FROM t) a JOIN u USING (k) JOIN s ON s.k = a.x) AS z(p, q, r, n, v, g)"),
+    L("names_twice", "SELECT p, q FROM (SELECT k, k FROM t) AS z(p, q) UNION ALL SELECT * FROM (SELECT w AS a, k AS a FROM u)"),
+    L("in_names_twice", "SELECT id FROM t WHERE (k, x) IN (SELECT * FROM (SELECT k, w AS k FROM u))"),
 ]
 
 SUBQUERIES = [
@@ -266,6 +282,21 @@ SUBQUERIES = [
     C("correlated_self", "SELECT id, x FROM t a WHERE x = (SELECT MAX(x) FROM t b WHERE b.k = a.k)"),
     L("correlated_case", "SELECT id, CASE WHEN (SELECT COUNT(*) FROM s WHERE s.k = t.k) = 0 THEN 'none' ELSE 'some' END AS c FROM t"),
     C("lateral_join", "SELECT t.id, q.n FROM t, LATERAL (SELECT COUNT(*) AS n FROM u WHERE u.k = t.k) q"),
+    L("derived_except", "SELECT id, (SELECT MAX(v) FROM (SELECT w AS v FROM u WHERE u.k = t.k EXCEPT SELECT k FROM s WHERE s.k < t.x)) AS m FROM t"),
+    L("derived_intersect", "SELECT id, (SELECT SUM(v) FROM (SELECT w AS v FROM u WHERE u.k = t.k INTERSECT ALL SELECT x FROM t)) AS m FROM t"),
+    L("derived_union", "SELECT id FROM t WHERE (SELECT SUM(v) FROM (SELECT w AS v FROM u WHERE u.k = t.k UNION ALL SELECT k FROM s WHERE s.k = t.k)) > 2"),
+    L("derived_with", "SELECT id, (WITH q AS (SELECT w FROM u WHERE u.k = t.k) SELECT COUNT(*) FROM q JOIN q AS r USING (w)) AS n FROM t"),
+    L("derived_limit", "SELECT id, (SELECT v FROM (SELECT w AS v FROM u WHERE u.k = t.k UNION SELECT k FROM s WHERE s.k = t.k) ORDER BY v LIMIT 1) AS m FROM t", "G"),
+    L("derived_not_in", "SELECT id FROM t WHERE x NOT IN (SELECT v FROM (SELECT w AS v FROM u WHERE u.k = t.k) q WHERE v > 1)", "G"),
+    L("derived_two", "SELECT id, (SELECT COUNT(*) FROM (SELECT DISTINCT w FROM u WHERE u.k = t.k) p, (SELECT k FROM s WHERE s.k > t.x) q WHERE p.w = q.k) AS n FROM t"),
+    L("exists_on", "SELECT id, w FROM t JOIN u ON t.k = u.k OR NOT EXISTS (SELECT 1 FROM s WHERE s.k = u.k)"),
+    L("in_on", "SELECT id, w FROM t JOIN u ON t.x IN (SELECT k FROM s) AND EXISTS (SELECT 1 FROM s WHERE s.k = t.k AND s.k < u.w)"),
+    L("not_in_on", "SELECT id, w FROM t JOIN u ON t.k = u.k AND t.x NOT IN (SELECT k FROM s)"),
+    L("not_in_on_left", "SELECT id, w FROM t LEFT JOIN u ON t.k = u.k AND t.x NOT IN (SELECT k FROM s)", "F"),
+    L("exists_on_left", "SELECT id, w FROM t LEFT JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM s WHERE s.k = t.k)"),
+    L("exists_on_full", "SELECT id, w FROM t FULL JOIN u ON t.k = u.k AND u.w IN (SELECT k FROM s)"),
+    L("exists_on_anti", "SELECT id FROM t LEFT ANTI JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM s WHERE s.k = u.w)"),
+    L("scalar_on", "SELECT id, w FROM t LEFT JOIN u ON t.k = u.k AND u.w > (SELECT MIN(k) FROM s WHERE s.k = u.k)"),
 ]
 
 SETS = [
@@ -452,6 +483,9 @@ SHAPES = [
     C("star_in_struct", "SELECT STRUCT(u.*) AS s, COALESCE(name, 'none') AS c FROM u"),
     L("star_in_hash", "SELECT k, HASH(*) AS h FROM u"),
     C("alias_having", "SELECT x % 3 AS m, SUM(x) AS s, s + 1 AS t FROM t GROUP BY m HAVING s > 2 AND t > 3"),
+    L("pivot_structs", "SELECT * FROM (SELECT g, x, NAMED_STRUCT('a', k, 'b', b) AS s FROM t) PIVOT (SUM(x) FOR s IN ((1, TRUE), (2, FALSE)))"),
+    L("pivot_arrays", "SELECT * FROM (SELECT g, x, ARRAY(k, 1) AS s FROM t) PIVOT (SUM(x), MAX(x) AS m FOR s IN (ARRAY(1, 1), ARRAY(2, 1) AS two))"),
+    L("pivot_cast", "SELECT * FROM (SELECT g, x, k FROM t) PIVOT (SUM(x) FOR k IN (1.7 AS one, '2' AS two))"),
 ]
 
 CALLS = [

@@ -53,9 +53,9 @@ def kinds(node: Node) -> set[type]:
         ("SELECT * FROM t, LATERAL RANGE(t.k)", Reason.TABLE_FUNCTION),
         ("SELECT * FROM t TABLESAMPLE (3 ROWS)", Reason.TABLE_SAMPLE),
         ("SELECT 1 FROM t RIGHT JOIN LATERAL (SELECT w FROM u) q ON TRUE", Reason.LATERAL_SUBQUERY),
-        ("SELECT 1 FROM t JOIN u ON t.k IN (SELECT w FROM u)", Reason.SUBQUERY_POSITION),
+        ("SELECT 1 FROM t LEFT JOIN u ON t.k + u.k IN (SELECT w FROM u)", Reason.SUBQUERY_POSITION),
         (
-            "SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM u WHERE k = x UNION SELECT 2 LIMIT 1)",
+            "SELECT (SELECT MAX(w) FROM u FULL JOIN (SELECT * FROM u WHERE k = x) q USING (k)) FROM t",
             Reason.CORRELATION,
         ),
         ("SELECT EXPLODE(xs) + 1 AS e FROM t", Reason.GENERATOR_POSITION),

@@ -18,6 +18,7 @@ from laminar.errors.connectors import (
     UnknownConnector,
     UnknownOption,
 )
+from laminar.errors.correlation import ColumnOutOfReach, CorrelatedTooFar
 from laminar.errors.dag import (
     BackpressureFull,
     CheckpointTimeout,
@@ -112,7 +113,9 @@ __all__ = [
     "BridgeError",
     "CheckpointCorrupt",
     "CheckpointTimeout",
+    "ColumnOutOfReach",
     "ConnectorError",
+    "CorrelatedTooFar",
     "CursorCorrupt",
     "CycleDetected",
     "DagError",

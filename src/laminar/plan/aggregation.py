@@ -18,6 +18,7 @@ from laminar.plan.arrival import in_order
 from laminar.plan.context import Context
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project, UnionAll
 from laminar.plan.reasons import NoRule, Reason
+from laminar.plan.same_expression import form
 from laminar.plan.scope import Scope, reads, text, unique
 
 ORDER = "__order"
@@ -32,6 +33,7 @@ class Units:
     calls: dict[str, AggCall] = field(default_factory=dict)  # text of the call -> call
     arguments: dict[str, str] = field(default_factory=dict)  # expression -> column
     keys: dict[str, str] = field(default_factory=dict)  # key expression -> column
+    forms: dict[str, str] = field(default_factory=dict)  # what a key says -> its expression
 
     def add(self, ctx: Context, unit: exp.Expr) -> None:
         """Register a resolved call; one that is written alike is computed once."""
@@ -84,6 +86,8 @@ class Units:
         node = self._in_order(ctx, node)
         items = (*self.keys.items(), *self.arguments.items())
         calls = tuple(self.calls.values())
+        if not calls and not self.keys:  # one group, and nothing to ask of it
+            calls = (AggCall(ctx.fresh(), "count_star", (), "COUNT(*)"),)
         return Aggregate(Project(node, items), tuple(self.keys.values()), calls)
 
     def grouping_sets(
@@ -142,11 +146,19 @@ class Units:
         }
         return node
 
+    def key(self, expression: exp.Expr) -> str:
+        """Return a resolved expression as the key that says the same is written."""
+        written = text(expression)
+        if written in self.keys or isinstance(expression, exp.Column) or not self.forms:
+            return written
+        return self.forms.get(form(expression), written)
+
     def rewrite(self, expression: exp.Expr) -> exp.Expr:
         """Put columns in place of keys and aggregate calls in a resolved expression."""
         written = text(expression)
-        if written in self.keys:
-            return unique(self.keys[written])
+        key = self.key(expression)
+        if key in self.keys:
+            return unique(self.keys[key])
         if written in self.calls:
             return unique(self.calls[written].name)
         copy = expression.copy()
@@ -170,12 +182,14 @@ def grouping_call(call: exp.Expr, units: Units, scope: Scope, which: str) -> exp
     """Rewrite GROUPING(k) and GROUPING_ID(...) over the column that tells the set."""
     keys = list(units.keys)
     if isinstance(call, exp.GroupingId):
-        wanted = [text(scope.resolve(each)) for each in call.expressions] or keys
+        wanted = [units.key(scope.resolve(each)) for each in call.expressions] or keys
         if wanted != keys:
             raise NoRule(Reason.UNKNOWN_CLAUSE, text(call))
         return unique(which)
     if isinstance(call, exp.Grouping):
-        key = text(scope.resolve(call.expressions[0] if call.expressions else call.this))
+        key = units.key(scope.resolve(call.expressions[0] if call.expressions else call.this))
+        if key not in keys:
+            raise NoRule(Reason.UNKNOWN_CLAUSE, text(call))
         shift = len(keys) - 1 - keys.index(key)
         bit: exp.Expr = exp.maybe_parse(
             f"CAST(SHIFTRIGHT({which}, {shift}) & 1 AS TINYINT)", dialect="spark"

@@ -38,11 +38,12 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True)
 class CommonTable:
-    """A WITH item: its query and the items it may itself refer to."""
+    """A WITH item: its query, the items it may itself refer to, and what it is evaluated for."""
 
     query: exp.Expr
     names: tuple[str, ...]
     visible: Mapping[str, CommonTable]
+    domain: Domain | None = None
 
 
 CommonTables = Mapping[str, CommonTable]

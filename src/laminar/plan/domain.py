@@ -58,7 +58,7 @@ class Nested:
 
 def nested(ctx: Context, query: exp.Expr, node: Node, outer: Scope, ctes: CommonTables) -> Nested:
     """Plan a nested query for all rows of the plan around it at once."""
-    wanted = _mentioned(ctx, query, node, outer)
+    wanted = mentioned(ctx, query, node, outer)
     while wanted:
         domain = Domain(outer, values_of(ctx, node, wanted))
         lowered: Lowered = ctx.query(query, domain, ctes)
@@ -71,7 +71,14 @@ def nested(ctx: Context, query: exp.Expr, node: Node, outer: Scope, ctes: Common
     return Nested(lowered.node, lowered.names, None)
 
 
-def _mentioned(ctx: Context, query: exp.Expr, node: Node, outer: Scope) -> tuple[str, ...]:
+def nests_twice(query: exp.Expr) -> bool:
+    """Whether a query is nested in one that is nested in another."""
+    outermost = query.find(exp.Select)
+    around = (each.find_ancestor(exp.Select) for each in query.find_all(exp.Select))
+    return any(each is not None and each is not outermost for each in around)
+
+
+def mentioned(ctx: Context, query: exp.Expr, node: Node, outer: Scope) -> tuple[str, ...]:
     """Return the outer columns that a query seems to read; a few may turn out to be its own."""
     found: set[str] = set()
     for column in query.find_all(exp.Column):

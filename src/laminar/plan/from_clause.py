@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from laminar.plan.context import CommonTables, Context, Lowered
+from laminar.plan.context import CommonTable, CommonTables, Context, Lowered
 from laminar.plan.domain import nested
 from laminar.plan.generators import generate, lateral_view
 from laminar.plan.joins import inner_join, keyed_join, where
 from laminar.plan.nodes import Constant, Node
+from laminar.plan.on_clause import filtered, marked, taken_apart
 from laminar.plan.outer_values import Domain
 from laminar.plan.pivot import apply_pivot
 from laminar.plan.reasons import NoRule, Reason
@@ -25,6 +26,9 @@ def from_clause(
     """Lower FROM, the joins and the lateral views; bind their names in the scope.
 
     The domain of a correlated query is joined first, so that conditions further on can read it.
+    A derived table that reads outer columns is evaluated for the domain too, and tied to it:
+
+        D and FROM (SELECT ... outer.x ...) q   =   D ⋈ q(D)
     """
     clause = query.args.get("from_")
     joins = list(query.args.get("joins") or [])
@@ -34,11 +38,15 @@ def from_clause(
         node: Node = Constant(f"SELECT 1 AS {name}", (name,))
     else:
         node = _item(ctx, clause.this, scope, ctes)
+    if scope.tied and keeps_right:
+        raise NoRule(Reason.CORRELATION, text(query))
     if domain is not None and not keeps_right:
-        node = inner_join(domain.values.node, node, [])
+        node = inner_join(domain.values.node, node, _ties(scope))
     # Joins written inside the FROM item itself (FROM a JOIN b parses to both places).
     for join in joins:
         node = _join(ctx, node, join, scope, ctes)
+        if scope.tied:
+            raise NoRule(Reason.CORRELATION, text(query))
     if domain is not None and keeps_right:
         node = inner_join(domain.values.node, node, [])
     for lateral in query.args.get("laterals") or []:
@@ -49,8 +57,10 @@ def from_clause(
 def _item(ctx: Context, item: exp.Expr, scope: Scope, ctes: CommonTables) -> Node:
     if isinstance(item, exp.Subquery) and _holds_joins(item.this):
         return _in_brackets(ctx, item, scope, ctes)
-    lowered = _relation(ctx, item, ctes)
+    lowered = _relation(ctx, item, scope, ctes)
     alias = item.args.get("alias")
+    if scope.tied and (item.args.get("pivots") or item.args.get("joins")):
+        raise NoRule(Reason.CORRELATION, text(item))
     for pivot in item.args.get("pivots") or []:
         lowered = apply_pivot(ctx, lowered, pivot)
         alias = pivot.args.get("alias") or alias
@@ -58,7 +68,7 @@ def _item(ctx: Context, item: exp.Expr, scope: Scope, ctes: CommonTables) -> Nod
     if alias is not None and alias.args.get("columns"):
         names = tuple(column.name for column in alias.args["columns"])
     shown = (alias.name if alias is not None else item.alias_or_name) or ctx.fresh()
-    scope.bindings.append(Binding.of(shown, names, lowered.node.columns))
+    scope.bindings.append(Binding.of(shown, names, lowered.node.columns[: len(names)]))
     node = lowered.node
     for join in item.args.get("joins") or []:
         node = _join(ctx, node, join, scope, ctes)
@@ -86,7 +96,42 @@ def _holds_joins(item: exp.Expr) -> bool:
     return isinstance(item, exp.Table)
 
 
-def _relation(ctx: Context, item: exp.Expr, ctes: CommonTables) -> Lowered:
+def _ties(scope: Scope) -> list[exp.Expr]:
+    """Take the conditions that tie derived tables to the domain."""
+    tied, scope.tied = scope.tied, []
+    return tied
+
+
+def _derived(ctx: Context, query: exp.Expr, scope: Scope, ctes: CommonTables) -> Lowered:
+    """Lower a derived table; one that reads columns of queries further out goes by the domain."""
+    domain = scope.outside
+    if isinstance(domain, Domain):
+        asked = Domain(domain.outer, domain.values)
+        if any(asked.lookup(column) is not None for column in query.find_all(exp.Column)):
+            asked.used.clear()
+            lowered = ctx.query(query, asked, ctes)
+            if asked.used:
+                domain.used |= asked.used
+                carried = lowered.node.columns[len(lowered.names) :]
+                pairs = zip(domain.columns, carried, strict=True)
+                scope.tied += [same(ours, theirs) for ours, theirs in pairs]
+                return lowered
+    return ctx.query(query, None, ctes)
+
+
+def _common(ctx: Context, table: CommonTable, scope: Scope) -> Lowered:
+    """Lower a WITH item; one of the very query that has a domain may read outer columns."""
+    domain = scope.outside
+    if (
+        isinstance(domain, Domain)
+        and table.domain is not None
+        and table.domain.values is domain.values
+    ):
+        return _derived(ctx, table.query, scope, table.visible)
+    return ctx.query(table.query, None, table.visible)
+
+
+def _relation(ctx: Context, item: exp.Expr, scope: Scope, ctes: CommonTables) -> Lowered:
     if item.args.get("sample"):
         raise NoRule(Reason.TABLE_SAMPLE, text(item))
     if isinstance(item, exp.Table):
@@ -97,13 +142,13 @@ def _relation(ctx: Context, item: exp.Expr, ctes: CommonTables) -> Lowered:
         name = ".".join(part.name for part in item.parts).lower()
         if name in ctes:
             table = ctes[name]
-            found = ctx.query(table.query, None, table.visible)
+            found = _common(ctx, table, scope)
             return Lowered(found.node, table.names or found.names)
         if name not in ctx.relations:
             raise NoRule(Reason.UNRESOLVED_NAME, name)
         return ctx.scan(name)
     if isinstance(item, exp.Subquery | exp.Query):
-        return ctx.query(item, None, ctes)
+        return _derived(ctx, item, scope, ctes)
     if isinstance(item, exp.Values):
         return values(ctx, item)
     raise NoRule(Reason.TABLE_FUNCTION, text(item))
@@ -139,9 +184,15 @@ def _join(ctx: Context, node: Node, join: exp.Join, scope: Scope, ctes: CommonTa
     if isinstance(join.this, exp.Lateral):
         return _lateral(ctx, node, join, kind, scope, ctes)
     seen = len(scope.bindings)
-    left_side = Scope(bindings=scope.bindings[:seen], merged=dict(scope.merged))
+    left_side = Scope(
+        bindings=scope.bindings[:seen], merged=dict(scope.merged), hidden=set(scope.hidden)
+    )
     right = _item(ctx, join.this, scope, ctes)
-    conditions = [scope.resolve(each) for each in conjuncts(join.args.get("on"))]
+    conditions = _ties(scope)
+    if conditions and kind in ("RIGHT", "FULL"):
+        raise NoRule(Reason.CORRELATION, text(join))
+    plain, with_queries = taken_apart(join.args.get("on"))
+    conditions += [scope.resolve(each) for each in plain]
     pairs: list[tuple[str, str, str]] = []
     shared = _shared_names(join, left_side, scope.bindings[seen])
     if shared and len(scope.bindings) > seen + 1:
@@ -155,9 +206,11 @@ def _join(ctx: Context, node: Node, join: exp.Join, scope: Scope, ctes: CommonTa
         conditions.append(exp.EQ(this=exp.column(ours), expression=exp.column(theirs)))
     if kind in ("", "INNER", "CROSS"):
         node = inner_join(node, right, conditions)
+        node = filtered(ctx, node, scope, ctes, with_queries) if with_queries else node
     elif kind in ("LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI", "SEMI", "ANTI"):
         kind = f"LEFT {kind}" if kind in ("SEMI", "ANTI") else kind
-        node = keyed_join(ctx, node, right, conditions, kind)
+        (node, right), asked = marked(ctx, (node, right), scope, ctes, with_queries)
+        node = keyed_join(ctx, node, right, [*conditions, *asked], kind)
         if kind.startswith("LEFT "):
             del scope.bindings[seen:]
             return node
@@ -179,13 +232,17 @@ def _shared_names(join: exp.Join, left: Scope, right: Binding) -> list[str]:
 def _merge_using(
     ctx: Context, node: Node, scope: Scope, pairs: list[tuple[str, str, str]], kind: str
 ) -> Node:
-    """USING shows one column for two: the kept side's, or whichever is there in a full join."""
+    """USING shows one column for two: the kept side's, or whichever is there in a full join.
+
+    What the last USING made one comes first, then what those before it did.
+    """
+    found: dict[str, str] = {}
     for name, ours, theirs in pairs:
+        scope.hidden |= {ours, theirs}
+        found[name] = theirs if kind == "RIGHT" else ours
         if kind == "FULL":
-            node, (both,) = ctx.extend(node, [f"COALESCE({ours}, {theirs})"])
-            scope.merged[name] = both
-        else:
-            scope.merged[name] = theirs if kind == "RIGHT" else ours
+            node, (found[name],) = ctx.extend(node, [f"COALESCE({ours}, {theirs})"])
+    scope.merged = {**found, **{key: it for key, it in scope.merged.items() if key not in found}}
     return node
 
 

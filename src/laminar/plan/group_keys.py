@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from sqlglot import exp
 
 from laminar.plan.aggregate_calls import has_aggregates
 from laminar.plan.reasons import NoRule, Reason
-from laminar.plan.scope import Scope, text
+from laminar.plan.same_expression import form
+from laminar.plan.scope import Scope, is_position, text
 
 Sets = list[list[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupKeys:
-    """Resolves the keys of one SELECT; `names` and `items` are its output columns."""
+    """Resolves the keys of one SELECT; `names` and `items` are its output columns.
+
+    Keys that Spark takes for the same are one, written as the first of them is.
+    """
 
     scope: Scope
     names: list[str]
     items: list[exp.Expr]
+    forms: dict[str, str] = field(default_factory=dict)  # what keys say -> as they are written
 
     def of(self, group: exp.Group | None) -> tuple[list[str], Sets | None]:
         """Return all keys, and the sets to group by if there is more than one."""
@@ -28,7 +33,7 @@ class GroupKeys:
             return [], None
         if group.args.get("all"):
             keys = [each for each in self.items if not has_aggregates([each])]
-            return [text(self.scope.resolve(each)) for each in keys], None
+            return [self._written(each) for each in keys], None
         listed = list(group.expressions)
         for kind in ("rollup", "cube", "grouping_sets"):
             for trailing in group.args.get(kind) or []:
@@ -90,10 +95,14 @@ class GroupKeys:
 
     def _key(self, key: exp.Expr) -> str:
         """Resolve a grouping key: a position, a column, or the alias of an output column."""
-        if isinstance(key, exp.Literal) and not key.is_string:
-            return text(self.scope.resolve(self.items[int(key.this) - 1]))
-        if isinstance(key, exp.Column) and not key.table and self.scope.lookup(key) is None:
+        if is_position(key, self.items):
+            return self._written(self.items[int(key.this) - 1])
+        if isinstance(key, exp.Column) and not key.table and not self.scope.owns(key):
             lowered = [name.lower() for name in self.names]
             if key.name.lower() in lowered:
-                return text(self.scope.resolve(self.items[lowered.index(key.name.lower())]))
-        return text(self.scope.resolve(key))
+                return self._written(self.items[lowered.index(key.name.lower())])
+        return self._written(key)
+
+    def _written(self, key: exp.Expr) -> str:
+        resolved = self.scope.resolve(key)
+        return self.forms.setdefault(form(resolved), text(resolved))

@@ -48,12 +48,10 @@ def lower(
 
 
 def _query(ctx: Context, query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> Lowered:
-    ctes = _with(query, ctes)
+    ctes = _with(query, domain, ctes)
     match query:
         case exp.Subquery() | exp.SetOperation() if _is_cut(query):
-            if domain is not None:
-                raise NoRule(Reason.CORRELATION, text(query))
-            return _cut(ctx, query, ctes)
+            return _cut(ctx, query, domain, ctes)
         case exp.Subquery():
             return _query(ctx, query.this, domain, ctes)
         case exp.Select():
@@ -66,7 +64,7 @@ def _query(ctx: Context, query: exp.Expr, domain: Domain | None, ctes: CommonTab
             raise NoRule(Reason.UNKNOWN_CLAUSE, text(query))
 
 
-def _with(query: exp.Expr, ctes: CommonTables) -> CommonTables:
+def _with(query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> CommonTables:
     clause = query.args.get("with_")
     if clause is None:
         return ctes
@@ -76,7 +74,7 @@ def _with(query: exp.Expr, ctes: CommonTables) -> CommonTables:
     for item in clause.expressions:
         listed = item.args["alias"].args.get("columns") or []
         names = tuple(column.name for column in listed)
-        known[item.alias.lower()] = CommonTable(item.this, names, dict(known))
+        known[item.alias.lower()] = CommonTable(item.this, names, dict(known), domain)
     return known
 
 
@@ -87,7 +85,7 @@ def _is_cut(query: exp.Expr) -> bool:
     return any(query.args.get(each) for each in _CUTS)
 
 
-def _cut(ctx: Context, query: exp.Expr, ctes: CommonTables) -> Lowered:
+def _cut(ctx: Context, query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> Lowered:
     """Lower `q ORDER BY ... LIMIT ...` as `SELECT * FROM (q) ORDER BY ... LIMIT ...`."""
     inner = query.copy()
     around = exp.Select(expressions=[exp.Star()])
@@ -98,7 +96,7 @@ def _cut(ctx: Context, query: exp.Expr, ctes: CommonTables) -> Lowered:
             around.set(each, clause)
     alias = exp.TableAlias(this=exp.to_identifier("q"))
     around.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
-    return ctx.query(around, None, ctes)
+    return ctx.query(around, domain, ctes)
 
 
 def _set_operation(

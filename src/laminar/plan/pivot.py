@@ -1,7 +1,7 @@
 """PIVOT and UNPIVOT, rewritten to what they stand for.
 
 PIVOT (agg(x) FOR k IN (v, ...))    GROUP BY the other columns, agg(x) FILTER (WHERE k = v);
-                                    NULL where a group has no row with k = v
+                                    NULL where a group has no row with k = v, cast to the type of k
 UNPIVOT (x FOR k IN (a, ...))       each row beside one row ('a', a) for every column listed
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from laminar.model.quoting import backquoted
 from laminar.plan.aggregate_calls import has_aggregates, is_aggregate
 from laminar.plan.aggregation import aggregate_units
 from laminar.plan.context import Context, Lowered
@@ -38,26 +39,22 @@ def _unaliased(node: exp.Expr) -> exp.Expr:
 
 def _pivot(ctx: Context, given: Lowered, pivot: exp.Pivot, scope: Scope) -> Lowered:
     field = pivot.args["fields"][0]
-    tested = _listed(field.this)
+    tested = _Tested(ctx, _listed(field.this), scope, given)
+    shown = tested.names(field.expressions)
     calls = list(pivot.expressions)
     if not has_aggregates(calls):
         raise NoRule(Reason.PIVOT, text(pivot))
     items: list[exp.Expr] = []
     names: list[str] = []
-    for value in field.expressions:
-        parts = _listed(_unaliased(value))
-        test = exp.and_(
-            *(
-                exp.NullSafeEQ(this=column.copy(), expression=part.copy())
-                for column, part in zip(tested, parts, strict=True)
-            )
-        )
+    for value, name in zip(field.expressions, shown, strict=True):
+        test = tested.equals(_unaliased(value))
         for call in calls:
             items.append(_where_present(_unaliased(call), test))
-            shown = value.alias or "_".join(part.name or text(part) for part in parts)
-            names.append(f"{shown}_{call.alias or text(call)}" if len(calls) > 1 else shown)
+            names.append(f"{name}_{call.alias or text(call)}" if len(calls) > 1 else name)
     read = {
-        column.name.lower() for each in (*tested, *calls) for column in each.find_all(exp.Column)
+        column.name.lower()
+        for each in (*tested.columns, *calls)
+        for column in each.find_all(exp.Column)
     }
     kept = [
         (name, column)
@@ -69,6 +66,63 @@ def _pivot(ctx: Context, given: Lowered, pivot: exp.Pivot, scope: Scope) -> Lowe
     finished = [(text(units.rewrite(scope.resolve(each))), ctx.fresh()) for each in items]
     keys = [(key, ctx.fresh()) for key in grouped.keys]
     return Lowered(Project(grouped, (*keys, *finished)), (*(name for name, _ in kept), *names))
+
+
+class _Tested:
+    """What FOR compares with its values: one column, or several as a struct of them."""
+
+    def __init__(self, ctx: Context, columns: list[exp.Expr], scope: Scope, given: Lowered) -> None:
+        self.columns = columns
+        self._ctx = ctx
+        types = ctx.typer.types(given.node)
+        self._types = [types[text(scope.resolve(each))] for each in columns]
+
+    def equals(self, value: exp.Expr) -> exp.Expr:
+        """Return the test whether a row has a value; that is cast, as Spark does."""
+        parts = self._parts(value)
+        casts = zip(self.columns, parts, self._types, strict=True)
+        return exp.and_(
+            *(
+                exp.NullSafeEQ(this=column.copy(), expression=_cast(part, kind))
+                for column, part, kind in casts
+            )
+        )
+
+    def _parts(self, value: exp.Expr) -> list[exp.Expr]:
+        parts = [value] if len(self.columns) == 1 else _listed(value)
+        if len(parts) != len(self.columns):
+            raise NoRule(Reason.PIVOT, text(value))
+        return parts
+
+    def names(self, values: list[exp.Expr]) -> list[str]:
+        """Return what the columns of values are called: by alias, or as Spark writes a value."""
+        if all(each.alias or _is_plain(each) for each in values):
+            return [each.alias or each.name for each in values]
+        columns = [f"CAST(NULL AS {kind}) AS k{at}" for at, kind in enumerate(self._types)]
+        tested = ", ".join(f"k{at}" for at in range(len(columns)))
+        tested = f"({tested})" if len(columns) > 1 else tested
+        written = ", ".join(_aliased(each) for each in values)
+        rows = f"(SELECT {', '.join(columns)}, 1 AS v)"
+        sql = f"SELECT * FROM {rows} PIVOT (MAX(v) FOR {tested} IN ({written}))"
+        found = list(self._ctx.typer.of_sql(sql))
+        if len(found) != len(values):
+            raise NoRule(Reason.PIVOT, written)
+        return found
+
+
+def _is_plain(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Literal) and (value.is_string or value.is_int)
+
+
+def _aliased(value: exp.Expr) -> str:
+    alias = f" AS {backquoted(value.alias)}" if value.alias else ""
+    return f"{text(_unaliased(value))}{alias}"
+
+
+def _cast(value: exp.Expr, kind: str) -> exp.Expr:
+    if _is_plain(value) and kind == ("string" if value.is_string else "int"):
+        return value.copy()
+    return exp.Anonymous(this="CAST", expressions=[exp.Var(this=f"{text(value)} AS {kind}")])
 
 
 def _where_present(call: exp.Expr, test: exp.Expr) -> exp.Expr:

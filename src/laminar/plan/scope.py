@@ -18,7 +18,7 @@ class Binding:
 
     alias: str
     columns: dict[str, str]  # name in lower case -> unique column
-    display: dict[str, str]  # name in lower case -> name as written
+    listed: tuple[tuple[str, str], ...]  # (name as written, unique column); names may repeat
 
     @classmethod
     def of(cls, alias: str, names: tuple[str, ...], columns: tuple[str, ...]) -> Binding:
@@ -27,7 +27,7 @@ class Binding:
         return cls(
             alias.lower(),
             dict(zip(lowered, columns, strict=True)),
-            dict(zip(lowered, names, strict=True)),
+            tuple(zip(names, columns, strict=True)),
         )
 
 
@@ -50,8 +50,10 @@ class Scope:
     parent: Scope | None = None
     bindings: list[Binding] = field(default_factory=list)
     merged: dict[str, str] = field(default_factory=dict)  # columns that USING made one
+    hidden: set[str] = field(default_factory=set)  # the columns that it made them of
     outside: Outside | None = None
     grouped: Callable[[exp.Expr], exp.Expr] | None = None
+    tied: list[exp.Expr] = field(default_factory=list)  # conditions that FROM still has to apply
 
     def after_grouping(self, rewrite: Callable[[exp.Expr], exp.Expr]) -> Scope:
         """Return the scope of what follows GROUP BY."""
@@ -72,6 +74,11 @@ class Scope:
             if table in (None, binding.alias) and name in binding.columns:
                 return binding.columns[name]
         return None
+
+    def owns(self, column: exp.Column) -> bool:
+        """Whether a plain name is one of this very scope; an alias hides those further out."""
+        is_plan_column = bool(column.meta.get(_UNIQUE))
+        return is_plan_column or self.local(None, column.name.lower()) is not None
 
     def lookup(self, column: exp.Column) -> tuple[exp.Expr, Scope] | None:
         """Resolve a column, or a field path that starts at one; say in which scope it lives."""
@@ -144,20 +151,18 @@ class Scope:
         items: list[tuple[str, str]] = []
         if table is None:
             names = {
-                name: binding.display[name]
+                shown.lower(): shown
                 for binding in reversed(self.bindings)
-                for name in binding.columns
-                if name in self.merged
+                for shown, _ in binding.listed
             }
             items += [(names[name], unique) for name, unique in self.merged.items()]
         for binding in self.bindings:
-            if table not in (None, binding.alias):
-                continue
-            items += [
-                (binding.display[name], unique)
-                for name, unique in binding.columns.items()
-                if table is not None or name not in self.merged
-            ]
+            if table in (None, binding.alias):
+                items += [
+                    (shown, unique)
+                    for shown, unique in binding.listed
+                    if table is not None or unique not in self.hidden
+                ]
         if not items:
             raise NoRule(Reason.UNRESOLVED_NAME, f"{table or ''}.*")
         return items
@@ -220,6 +225,11 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
     if isinstance(condition, exp.And):
         return conjuncts(condition.left) + conjuncts(condition.right)
     return [condition]
+
+
+def is_position(key: exp.Expr, items: list[exp.Expr]) -> bool:
+    """Whether a key of GROUP BY or ORDER BY is the number of an output column; 1.5 is a value."""
+    return isinstance(key, exp.Literal) and key.is_int and 1 <= int(key.this) <= len(items)
 
 
 def is_query(node: exp.Expr) -> bool:

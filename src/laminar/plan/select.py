@@ -17,7 +17,7 @@ from laminar.plan.marks import attach
 from laminar.plan.nodes import Aggregate, Node, Project
 from laminar.plan.outer_values import Domain
 from laminar.plan.reasons import NoRule, Reason
-from laminar.plan.scope import Scope, conjuncts, text, unique
+from laminar.plan.scope import Scope, conjuncts, is_position, text, unique
 from laminar.plan.subqueries import apply_condition, has_subquery
 from laminar.plan.window_functions import add_windows, named_windows
 from laminar.sql.keywords import keywords
@@ -64,7 +64,7 @@ class _Select:
         taken = bounds(self.query)
         ordered = list(order.expressions) if order and taken else []
         sorting = [key for each in ordered for key in self._order_items(each, names, items)]
-        if group or has_aggregates([*items, *having]):
+        if group or having or has_aggregates(items):  # HAVING alone is one group
             node, scope, having = self._aggregate(
                 node, group, names, items, sorting, having, qualify
             )
@@ -142,7 +142,7 @@ class _Select:
             if not isinstance(node, exp.Column) or node.table:
                 return node
             alias = aliases.get(node.name.lower())
-            if alias is None or self.scope.lookup(node) is not None:
+            if alias is None or self.scope.owns(node):
                 return node
             return exp.Paren(this=alias.copy())
 
@@ -166,7 +166,7 @@ class _Select:
         key = item.this
         if isinstance(key, exp.Var) and key.name.upper() == "ALL":
             keys = [each.copy() for each in items]
-        elif isinstance(key, exp.Literal) and not key.is_string:
+        elif is_position(key, items):
             keys = [items[int(key.this) - 1].copy()]
         else:
             keys = [_with_outputs(key, names, items)]
@@ -202,7 +202,9 @@ class _Select:
             [*items, *having, *qualify, *(each.this for each in sorting)],
             only=tag or None,
         )
-        keys, sets = GroupKeys(self.scope, names, items).of(group)
+        grouping = GroupKeys(self.scope, names, items)
+        keys, sets = grouping.of(group)
+        units.forms = grouping.forms
         carried = list(self.domain.columns) if self.domain is not None else []
         which = ""
         if sets is not None:

@@ -13,15 +13,20 @@ from laminar.delta.emission import Emission, Mode
 from laminar.delta.program import Program, Shape
 from laminar.errors import (
     AmbiguousColumns,
+    ColumnOutOfReach,
+    CorrelatedTooFar,
     NonDeterministic,
     NotIncremental,
     NotSupported,
     NoWindow,
+    SqlError,
     UnknownRelation,
 )
 from laminar.model.event_time import Timing
 from laminar.plan.aggregate_calls import takes_one_row
 from laminar.plan.closing import Closer, NotClosable, times_of
+from laminar.plan.context import Lowered
+from laminar.plan.domain import nests_twice
 from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
 from laminar.plan.reasons import NoRule, Reason
@@ -117,7 +122,14 @@ def define_view(
         if function not in CLOCK:
             raise forbidden[-1]
     reads = tuple(_known(each, shapes).name for each in relations_of(asked))
-    output = analyse(asked, sql, typer, {each.lower(): shapes[each.lower()] for each in reads})
+    known = {each.lower(): shapes[each.lower()] for each in reads}
+    is_far = False
+    try:
+        output = analyse(asked, sql, typer, known)
+    except (ColumnOutOfReach, UnknownRelation) as refusal:
+        output, is_far = _planned_output(sql, around, refusal), True
+    if is_far and policy is RefreshPolicy.FULL:
+        raise CorrelatedTooFar("refresh_policy is full")
     if not is_stored:
         _refuse_unfinished_times(name, query, sql, typer)
     shape = _shape(name, output)
@@ -150,8 +162,31 @@ def define_view(
         if has_asof(query):
             what = f"this ASOF JOIN: {missing.detail}"
             raise NotSupported(what, "join on equal keys and a time") from missing
+        if is_far:
+            raise CorrelatedTooFar(missing.detail) from missing
         _refuse_order_dependent(name, sql)
         return compile_full(shape, sql, reads, missing.reason, missing.detail, every_us=every)
+
+
+def _planned_output(sql: str, around: Surroundings, refusal: SqlError) -> list[tuple[str, str]]:
+    """Return columns and types of a query that reads columns two or more queries further out.
+
+    Spark analyses no such query. Here it is planned like any other; for all else Spark is right.
+    """
+    try:
+        if not nests_twice(parse_query(sql)):
+            raise refusal
+        lowered = _lowered(sql, around)
+        types = around.typer.types(lowered.node)
+    except SPARK_FAILS:
+        raise refusal from None
+    except NoRule as missing:
+        if missing.reason is Reason.UNRESOLVED_NAME:
+            raise refusal from None
+        raise CorrelatedTooFar(missing.detail) from missing
+    return [
+        (name, types[each]) for name, each in zip(lowered.names, lowered.node.columns, strict=True)
+    ]
 
 
 def clause_of(emission: Emission) -> str:
@@ -181,8 +216,6 @@ def _refuse_order_dependent(name: str, sql: str) -> None:
 def _incremental(
     shape: Shape, sql: str, around: Surroundings, emission: Emission, *, clocked: bool
 ) -> Program:
-    relations = {each.name: each.columns for each in around.shapes.values()}
-    times = times_of(around.timings)
     closer = Closer(
         shape.name,
         around.timings,
@@ -191,8 +224,7 @@ def _incremental(
         final=emission.mode == Mode.FINAL,
     )
     try:
-        lowered = lower(parse_query(sql), relations, around.typer, times, around.tables)
-        node = lowered.node
+        node = _lowered(sql, around).node
         if clocked and re.search(r"\b(NOW|CURRENT_TIMESTAMP)\(", repr(node), re.IGNORECASE):
             raise NoRule(Reason.NON_DETERMINISTIC, "now")
         if emission.is_bounded:
@@ -206,6 +238,12 @@ def _incremental(
     except SPARK_FAILS as error:
         # Our own rendering was refused: say so, and let the query run as the user wrote it.
         raise NoRule(Reason.LOWERING_FAILED, first_sentence(error)) from error
+
+
+def _lowered(sql: str, around: Surroundings) -> Lowered:
+    relations = {each.name: each.columns for each in around.shapes.values()}
+    times = times_of(around.timings)
+    return lower(parse_query(sql), relations, around.typer, times, around.tables)
 
 
 def _known(name: str, shapes: Mapping[str, Shape]) -> Shape:

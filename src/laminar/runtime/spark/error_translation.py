@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from laminar.delta.program import Shape
 from laminar.errors import (
+    ColumnOutOfReach,
     InvalidQuery,
     SqlError,
     SqlSyntaxError,
@@ -64,8 +65,12 @@ def _unknown_column(facts: Mapping[str, str], shapes: Mapping[str, Shape]) -> Sq
     known |= {parts[-1] for parts in offered}
     if owner and column.casefold() in {name.casefold() for name in known}:
         # The column is there; it is what stands before the dot that nobody knows.
+        if owner[-1].casefold() in shapes:
+            return ColumnOutOfReach(column, owner[-1])
         owners = {parts[-2] for parts in offered if len(parts) > 1}
         return UnknownRelation(owner[-1], sorted(owners))
+    if not owner and column.casefold() in {name.casefold() for name in known}:
+        return ColumnOutOfReach(column)
     return UnknownColumn(column, sorted(known))
 
 
