@@ -46,7 +46,14 @@ from laminar.errors.data import (
     RowDoesNotMatch,
     RowNotFound,
 )
-from laminar.errors.database import DatabaseClosed, WriterBusy, WriteWithinEpoch
+from laminar.errors.database import (
+    DatabaseClosed,
+    FixedSparkSetting,
+    UnsupportedSparkSetting,
+    UnusableSparkSetting,
+    WriterBusy,
+    WriteWithinEpoch,
+)
 from laminar.errors.environment import (
     BadRequest,
     JavaUnavailable,
@@ -130,6 +137,7 @@ __all__ = [
     "EpochNotFound",
     "EventTimeError",
     "FanOutLimitExceeded",
+    "FixedSparkSetting",
     "HasDependents",
     "InvalidOperator",
     "InvalidPort",
@@ -185,6 +193,8 @@ __all__ = [
     "UnknownRelation",
     "UnknownSetting",
     "UnsupportedFormat",
+    "UnsupportedSparkSetting",
+    "UnusableSparkSetting",
     "ViewNotFound",
     "WriteWithinEpoch",
     "WriterBusy",
