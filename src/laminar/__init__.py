@@ -38,8 +38,8 @@ _NAMES = {
         CorrelatedTooFar CursorCorrupt
         CycleDetected DagError DataError DatabaseClosed DatabaseLocked DatabaseNotFound
         DependentRefused DisconnectedNode DuplicateEdge DuplicateKey DuplicateName DuplicateNode
-        EpochExists EpochNotFound EventTimeError FanOutLimitExceeded HasDependents InvalidOperator
-        InvalidPort InvalidQuery InvalidSchema InvalidSetting JavaUnavailable LaminarError
+        EpochExists EpochNotFound EventTimeError FanOutLimitExceeded FixedSparkSetting HasDependents
+        InvalidOperator InvalidPort InvalidQuery InvalidSchema InvalidSetting JavaUnavailable LaminarError
         LoopFailed ManifestCorrupt MergeConflict MissingOption MvCycleDetected MvError
         NoCheckpointFound NoCommonEpoch NoWatermark NoWindow NodeNotFound NonDeterministic
         NotIncremental NotRetained NotSupported OperatorError OperatorNotFound PortUnavailable
@@ -48,7 +48,8 @@ _NAMES = {
         SourceReadFailed SparkAccessUnavailable SparkUnavailable SpillCorrupt SqlError
         SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TooManyCheckpoints UnknownColumn
         UnknownConnector UnknownFunction UnknownOption UnknownRelation UnknownSetting
-        UnsupportedFormat ViewNotFound WriteWithinEpoch WriterBusy
+        UnsupportedFormat UnsupportedSparkSetting UnusableSparkSetting ViewNotFound WriteWithinEpoch
+        WriterBusy
     """,
     "model": "EdgeId EpochId Field NodeId Schema StatePartitionId",
     "mv": "CascadingWatermarkTracker MaterializedView MvRegistry MvState",

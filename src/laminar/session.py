@@ -111,6 +111,8 @@ class Database:
                 else complete(self.engine, found, recovery)
             )
             """What was recovered on opening; a reader recovers nothing."""
+            if not read_only:
+                self.engine.keep_spark_settings()
         except BaseException:
             if hasattr(self, "engine"):
                 self.engine.close()
@@ -122,7 +124,7 @@ class Database:
         self, session: SparkSession, settings: TimeSettings | None, *, read_only: bool
     ) -> None:
         self.engine = Engine(self.path, session, settings, read_only=read_only)
-        self._reading = own_session(session, 2)
+        self._reading = own_session(self.engine.env.spark, 2)
         self._reader = Reader(self.engine, self._reading, SegmentStore(self.path, self._reading))
         self._closed = False
         self._driver = Driver(self.engine)

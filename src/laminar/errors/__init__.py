@@ -47,7 +47,14 @@ from laminar.errors.data import (
     RowDoesNotMatch,
     RowNotFound,
 )
-from laminar.errors.database import DatabaseClosed, WriterBusy, WriteWithinEpoch
+from laminar.errors.database import (
+    DatabaseClosed,
+    FixedSparkSetting,
+    UnsupportedSparkSetting,
+    UnusableSparkSetting,
+    WriterBusy,
+    WriteWithinEpoch,
+)
 from laminar.errors.environment import (
     BadRequest,
     JavaUnavailable,
@@ -133,6 +140,7 @@ __all__ = [
     "EpochNotFound",
     "EventTimeError",
     "FanOutLimitExceeded",
+    "FixedSparkSetting",
     "HasDependents",
     "InvalidOperator",
     "InvalidPort",
@@ -188,6 +196,8 @@ __all__ = [
     "UnknownRelation",
     "UnknownSetting",
     "UnsupportedFormat",
+    "UnsupportedSparkSetting",
+    "UnusableSparkSetting",
     "ViewNotFound",
     "WriteWithinEpoch",
     "WriterBusy",

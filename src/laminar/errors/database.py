@@ -60,3 +60,63 @@ class WriteWithinEpoch(LaminarError):
         )
         self.what = what
         self.node = node
+
+
+class FixedSparkSetting(LaminarError):
+    """A setting of Spark was to be changed that is part of the database.
+
+    The session's time zone, ANSI mode, and all other settings of Spark that decide what a statement
+    answers are taken from the session that creates a database, and kept with it: its views hold
+    rows that were computed under them. `laminar_system.settings` lists them. Under other settings
+    every view would have to be computed anew from rows that may be gone, so make another database:
+    configure a Spark session, and connect to a new folder with `laminar.connect(path, spark=...)`.
+    """
+
+    code: ClassVar[str] = "LMR-5010"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"a setting of Spark is part of the database and stays as it is: {name}",
+            hint="configure a Spark session, and create another database with it",
+        )
+        self.name = name
+
+
+class UnusableSparkSetting(LaminarError):
+    """This Spark refuses a setting that the database was created with.
+
+    Its views hold rows that were computed under that setting, so nothing is answered without it.
+    The detail is what Spark says: it may not know a time zone, or no longer have the setting. Open
+    the database with the Spark (and Java) that it was created with, or a newer one.
+    """
+
+    code: ClassVar[str] = "LMR-5011"
+
+    def __init__(self, name: str, value: str, reason: str) -> None:
+        super().__init__(
+            f"this Spark does not take a setting of the database: {name} = {value}",
+            detail=reason,
+            hint="open the database with the version of Spark and Java that it was created with",
+        )
+        self.name = name
+        self.value = value
+
+
+class UnsupportedSparkSetting(LaminarError):
+    """A database was to be created by a session of Spark with a setting that views cannot have.
+
+    A new database takes the settings that decide what statements answer from the session that
+    creates it. Under this one, statements are read in a way that the engine does not know. Set it
+    to the value in the hint while the database is created; afterwards the session may set it as it
+    likes, for the database has its own.
+    """
+
+    code: ClassVar[str] = "LMR-5012"
+
+    def __init__(self, name: str, value: str, wanted: str) -> None:
+        super().__init__(
+            f"a database cannot be created under {name} = {value}",
+            hint=f"set it to {wanted} in the session that creates the database",
+        )
+        self.name = name
+        self.value = value

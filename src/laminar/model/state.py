@@ -55,6 +55,8 @@ class EngineState:
     """View of a stateful Python operator -> what that operator said to remember."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Setting -> its value, of those that were set."""
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Setting of Spark -> its value, of those that decide what statements answer."""
     sinks: tuple[Mapping[str, Any], ...] = ()
     """Definitions of sinks, first defined first."""
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -151,6 +153,7 @@ FORM = (
     Part("outlines", "views"),
     Part("operators", "operators", _decoded, _encoded),
     Part("settings", "settings"),
+    Part("spark", "spark", is_rare=True),
     Part("sinks", "sinks", tuple, list),
     Part("report", "report", write=lambda report: report or None),
     Part("said", "said"),

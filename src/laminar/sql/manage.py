@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laminar.errors.database import FixedSparkSetting
 from laminar.errors.sql import NotSupported
 from laminar.sql.create import take_create
 from laminar.sql.cursor import Cursor
@@ -224,8 +225,12 @@ def _explained(cursor: Cursor) -> ExplainDag | str | CreateView | Query:
 
 def _setting(cursor: Cursor) -> str:
     token = cursor.peek()
+    if cursor.looks_at("TIME", "ZONE"):
+        raise cursor.here(FixedSparkSetting("spark.sql.session.timeZone"), token)
     name = cursor.name("the name of a setting")
+    if name.lower().startswith("spark."):
+        raise cursor.here(FixedSparkSetting(name), token)
     if not name.lower().startswith("laminar."):
-        hint = "settings are called laminar.something; Spark's are given to the Spark session"
+        hint = "settings are called laminar.something; Spark's are given to the Spark session that creates a database"
         raise cursor.here(NotSupported(f'the setting "{name}"', hint), token)
     return name

@@ -36,13 +36,15 @@ _SETTINGS = {
 }
 
 
+_NO_SETTINGS: Mapping[str, str] = {}
+
 _TOGETHER = 8
 """How many queries run as one job: a job has its price, and so has a wide union."""
 
 
-def _quick_session(spark: SparkSession) -> SparkSession:
+def _quick_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     session = spark.newSession()
-    for name, value in _SETTINGS.items():
+    for name, value in {**_SETTINGS, **settings}.items():
         session.conf.set(name, value)
     return session
 
@@ -54,16 +56,21 @@ class Oracle:
         db: tables and views are defined on it as usual; only rows go through the oracle.
         spark: runs the recomputation in a session of its own.
         may_be_full: views for which the strategy `full` is no failure.
+        settings: those of Spark that the database must have; the truth is computed under them.
     """
 
     def __init__(
-        self, db: Database, spark: SparkSession, may_be_full: frozenset[str] = frozenset()
+        self,
+        db: Database,
+        spark: SparkSession,
+        may_be_full: frozenset[str] = frozenset(),
+        settings: Mapping[str, str] = _NO_SETTINGS,
     ) -> None:
         self.db = db
         self.may_be_full = may_be_full
         self.tables: dict[str, LiveRows] = {}
-        self._session = _quick_session(spark)
-        self._reading = _quick_session(spark)
+        self._session = _quick_session(spark, settings)
+        self._reading = _quick_session(spark, settings)
         self._store = SegmentStore(db.path, self._reading)
         self._compared: dict[str, object] = {}
 

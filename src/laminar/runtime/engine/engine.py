@@ -93,6 +93,13 @@ class Engine(Parts):
         """Whether an epoch was logged that is not committed: after a crash, or a restore."""
         return bool(self.ledger.wal.open_after(self.ledger.epoch))
 
+    def keep_spark_settings(self) -> None:
+        """Store the settings of Spark that are used with a database of a format without them."""
+        now = self.ledger.manifest
+        if now.revision >= 0 and not now.state.spark:
+            with self.ledger.turn("the settings of Spark"):
+                self.ledger.recommit()
+
     def _has_more(self) -> bool:
         """Whether an epoch without new rows would do something: for views behind, or by time."""
         if self.scheduler.has_work(self.env.clock()):

@@ -16,6 +16,7 @@ from laminar.runtime.engine.apply_settings import AppliedSettings
 from laminar.runtime.engine.open import define
 from laminar.runtime.engine.parts import Parts
 from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.spark.session import use_settings
 
 
 class Follower:
@@ -41,6 +42,7 @@ class Follower:
 def _move(engine: Parts, settings: AppliedSettings, *, defined_anew: bool) -> None:
     """Take over what another process has committed, and compile what it has defined."""
     engine.defined.settings = Settings(engine.ledger.manifest.state.settings)
+    use_settings(engine.env.spark, engine.ledger.manifest.state.spark)
     engine.scheduler.restore()
     engine.ledger.pending.reload(numbers(engine.ledger.manifest))
     if defined_anew:
@@ -60,4 +62,4 @@ def as_stored(engine: Parts, manifest: Manifest) -> Snapshot:
 
 def _defined(manifest: Manifest) -> Any:
     state = manifest.state
-    return manifest.catalog, state.paused, state.sinks, state.settings
+    return manifest.catalog, state.paused, state.sinks, state.settings, state.spark

@@ -27,6 +27,7 @@ from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.ledger import Contents, Ledger
 from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.timeline import Timeline
 from laminar.runtime.history.turn import inside
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.primary_keys import Upserts
@@ -37,7 +38,7 @@ from laminar.runtime.output.sinks import Publisher
 from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.runtime.scheduling.scheduler import ViewScheduler
 from laminar.runtime.spark.environment import Environment
-from laminar.runtime.spark.session import own_session
+from laminar.runtime.spark.session import base_session, fixed_settings, own_session
 from laminar.runtime.spark.typer import SparkTyper
 from laminar.runtime.spark.workspace import Workspaces
 from laminar.store import SegmentStore
@@ -73,10 +74,12 @@ class Parts:
         read_only: bool = False,
     ) -> None:
         limits = time_settings or TimeSettings()
+        timeline = Timeline(root, read_only=read_only)
+        spark = base_session(spark, timeline.manifest.state.spark)
         self.env = Environment(root, spark, Workspaces(root, spark), limits.clock, read_only)
         aside = self.env.workspace()
         compactor = Compactor(aside.session, aside.store)
-        self.ledger = Ledger(root, compactor, read_only=read_only)
+        self.ledger = Ledger(root, compactor, timeline, read_only=read_only)
         settings = Settings(self.ledger.manifest.state.settings)
         self.defined = Defined(Catalog(SparkTyper.beside(spark)), settings, limits)
         self.time = EventTime(lambda: self.defined.catalog, limits)
@@ -150,6 +153,7 @@ class Parts:
             outlines=defined.catalog.outline(),
             operators=operators,
             settings=defined.settings.given,
+            spark=fixed_settings(self.env.spark).values,
             sinks=tuple(self.outputs.sinks.to_json()),
             # A new revision of an epoch is still the epoch that was run.
             report=report or self.ledger.manifest.state.report,

@@ -32,6 +32,7 @@ from laminar.runtime.engine.level import level_turn
 from laminar.runtime.engine.open import attach_operator, build_source, define
 from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.output.sinks import SinkDefinition
+from laminar.runtime.spark.session import fixed_settings
 from laminar.store import ManifestStore
 
 if TYPE_CHECKING:
@@ -227,7 +228,13 @@ def _restore(
             engine.work.checkpoints.storage,
             engine.ledger.timeline.store,
             checkpoint,
-            state=replace(manifest.state, settings=engine.defined.settings.given, sinks=sinks),
+            state=replace(
+                manifest.state,
+                settings=engine.defined.settings.given,
+                # Of an older format, it would not say under which its rows are gone on with.
+                spark=fixed_settings(engine.env.spark).values,
+                sinks=sinks,
+            ),
             catalog=kept,
         )
         engine.ledger.wal.forget_through(done.epoch)

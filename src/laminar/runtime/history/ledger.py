@@ -38,15 +38,23 @@ class Ledger:
     Args:
         root: the folder that they are in.
         compactor: merges what is stored; closed with the ledger.
+        timeline: the committed epochs, where they are known already.
         read_only: whether another process writes.
     """
 
-    def __init__(self, root: Path, compactor: Compactor, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        compactor: Compactor,
+        timeline: Timeline | None = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
         self._root = root
         self._read_only = read_only
         self.turn = WriterTurn(root)
         """Whoever changes definitions or runs an epoch has it; see docs/locks.md."""
-        self.timeline = Timeline(root, read_only=read_only)
+        self.timeline = timeline or Timeline(root, read_only=read_only)
         self.wal = EpochLog(root, read_only=read_only)
         self.pending = PendingLog(root, numbers(self.manifest))
         self.in_flight = InFlight(root, self.manifest.epoch)

@@ -43,6 +43,10 @@ class SparkAccess(Protocol):
         """Take from a Spark that this process has started what nothing here asks for."""
         ...
 
+    def set_in(self, session: SparkSession) -> dict[str, str]:
+        """Return the settings that somebody has set in a session, or on its way there."""
+        ...
+
     def statement_cache(self, session: SparkSession, store: SegmentStore) -> StatementCache | None:
         """Return what keeps a session's statements from epoch to epoch; None keeps nothing."""
         ...
@@ -69,6 +73,11 @@ def access_to(spark: SparkSession) -> SparkAccess:
     if found is None:
         found = _CHOSEN[spark] = choose(spark)
     return found
+
+
+def same_way(spark: SparkSession, beside: SparkSession) -> None:
+    """Use a session that was made beside another in the same way, without trying it."""
+    _CHOSEN[beside] = access_to(spark)
 
 
 def choose(spark: SparkSession) -> SparkAccess:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from laminar.store import SegmentStore
 
+_BETWEEN = "\x00"
+"""Stands in no setting."""
+
 KNOWN = ("4.3",)
 """Versions whose internals all tests were run through; others are used the portable way."""
 
@@ -48,6 +51,12 @@ class FastSpark:
     def lighten(self, spark: SparkSession) -> None:
         """Forget Hadoop's defaults for the daemons of a cluster."""
         lighten(spark)
+
+    def set_in(self, session: SparkSession) -> dict[str, str]:
+        """Return the settings that are set in a session, in one call."""
+        settings = session.conf._jconf.getAll()  # type: ignore[attr-defined]  # noqa: SLF001
+        told = str(settings.mkString(_BETWEEN))
+        return dict(each.split(" -> ", 1) for each in told.split(_BETWEEN) if " -> " in each)
 
     def statement_cache(self, session: SparkSession, store: SegmentStore) -> StatementCache:
         """Return what keeps a session's statements."""

@@ -26,5 +26,9 @@ class PortableSpark:
     def lighten(self, spark: SparkSession) -> None:
         """Leave Hadoop's configuration as it is: no documented call changes it."""
 
+    def set_in(self, session: SparkSession) -> dict[str, str]:
+        """Return the settings that are set in a session, one by one."""
+        return dict(session.conf.getAll)
+
     def statement_cache(self, session: SparkSession, store: SegmentStore) -> None:
         """Keep nothing: that a frame of last epoch would read other files now is not promised."""

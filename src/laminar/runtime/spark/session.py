@@ -5,14 +5,22 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from laminar.errors import JavaUnavailable, SparkUnavailable
 from laminar.preflight import java_problem
-from laminar.runtime.spark.access import access_to, way_to_start
+from laminar.runtime.spark.access import access_to, same_way, way_to_start
 from laminar.runtime.spark.error_translation import START_FAILS, first_sentence
+from laminar.runtime.spark.fixed_settings import (
+    TIME_ZONE,
+    FixedSettings,
+    in_effect,
+    put,
+)
 from laminar.runtime.spark.portable import PortableSpark
 
 if TYPE_CHECKING:
@@ -33,6 +41,20 @@ _EPOCH_SETTINGS = {
     # Spark describes every plan to listeners, at length, whether anybody listens or not.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.maxPlanStringLength": "1000",
+}
+
+_LOG = logging.getLogger("laminar.spark")
+
+# What is stored was written under these, so that is how it is read.
+_STORED = {
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96TimestampConversion": "false",
 }
 
 # An epoch plans a few small statements and runs short tasks, so on few cores the compiler threads
@@ -147,17 +169,76 @@ def quiet() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
+def base_session(spark: SparkSession, stored: Mapping[str, str]) -> SparkSession:
+    """Return a session of a database's own, from which it makes all the others (`own_session`).
+
+    Args:
+        spark: the caller's; it keeps its settings.
+        stored: the settings that are part of the database; none if it is a new one, which takes
+            those of the caller's session.
+
+    Raises:
+        UnsupportedSparkSetting: a database cannot be created under the caller's settings.
+        UnusableSparkSetting: this Spark refuses a setting of the database.
+    """
+    quiet()
+    session = _beside(spark)
+    same_way(spark, session)
+    unchanged = _unchanged(spark, session)
+    said = in_effect(spark, access_to(spark).set_in(spark), unchanged)
+    fixed = FixedSettings(stored) if stored else FixedSettings.chosen(said)
+    if differing := fixed.differing(said):
+        _LOG.warning("the database keeps its own settings of Spark: %s", "; ".join(differing))
+    _BASES[session] = _Base(fixed, unchanged)
+    return session
+
+
+def fixed_settings(base: SparkSession) -> FixedSettings:
+    """Return the settings that are part of the database to which a base session belongs."""
+    return _BASES[base].fixed
+
+
+def use_settings(base: SparkSession, stored: Mapping[str, str]) -> None:
+    """Let all sessions of a database have the settings that were found to be part of it."""
+    found = _BASES[base]
+    if stored and stored != found.fixed.values:
+        before = dict.fromkeys(found.changes)
+        found.fixed = FixedSettings(stored)
+        back = {name: found.unchanged.get(name) for name in before}
+        for session in found.made:
+            put(session, {**back, **found.changes})
+
+
 def own_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
     """Return a session beside the given one: own settings and names, same cluster and cache."""
     quiet()
     session = _beside(spark)
-    session.conf.set(
-        "spark.sql.session.timeZone", str(spark.conf.get("spark.sql.session.timeZone"))
-    )
+    _settle(session, spark)
     session.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions))
-    for name, value in _EPOCH_SETTINGS.items():
+    for name, value in {**_STORED, **_EPOCH_SETTINGS}.items():
         session.conf.set(name, value)
     return session
+
+
+def _settle(session: SparkSession, spark: SparkSession) -> None:
+    """Let a session answer as the one it was made beside."""
+    base = _BASES.get(spark)
+    if base is None:
+        put(session, {TIME_ZONE: str(spark.conf.get(TIME_ZONE))})
+    else:
+        base.made.add(session)
+        put(session, base.changes)
+
+
+def _unchanged(spark: SparkSession, made: SparkSession) -> dict[str, str]:
+    """Return what is in effect in a session that was made beside another."""
+    if not hasattr(spark, "_jsparkSession"):
+        # A clone: it follows what is set in the other.
+        return in_effect(made, access_to(spark).set_in(made))
+    found = _UNCHANGED.get(spark)
+    if found is None:
+        found = _UNCHANGED[spark] = in_effect(made, access_to(spark).set_in(made))
+    return found
 
 
 def _beside(spark: SparkSession) -> SparkSession:
@@ -184,6 +265,28 @@ def partitions() -> int:
     """Into how many parts large statements shuffle."""
     return max(2, min(16, os.cpu_count() or 2))
 
+
+
+@dataclass(slots=True)
+class _Base:
+    """What is known of a base session: the sessions made beside it answer alike."""
+
+    fixed: FixedSettings
+    unchanged: Mapping[str, str]
+    """What is in effect in a session that was just made."""
+    made: WeakSet[SparkSession] = field(default_factory=WeakSet)
+
+    @property
+    def changes(self) -> dict[str, str | None]:
+        """What has to be changed in a session that was just made."""
+        return self.fixed.changes(self.unchanged)
+
+
+_BASES: WeakKeyDictionary[SparkSession, _Base] = WeakKeyDictionary()
+"""Base session of a database -> what is known of it."""
+
+_UNCHANGED: WeakKeyDictionary[SparkSession, dict[str, str]] = WeakKeyDictionary()
+"""Session of a caller's -> what is in effect in one made beside it; always the same."""
 
 _SUITED: WeakKeyDictionary[SparkSession, dict[str, str]] = WeakKeyDictionary()
 """What was last set where; asking Spark would cost more than it saves."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from laminar.delta.change import Version, bag, columns, consolidate, quote
 from laminar.errors import NotSupported, RowNotFound, SqlSyntaxError
@@ -81,7 +82,7 @@ class CurrentRows:
         """
         listed = columns(definition.shape.columns)
         with self._reader.lock:
-            self._session.createDataFrame(data).createOrReplaceTempView(_UNWANTED)
+            self._bind(definition, data, _UNWANTED)
             there = f"SELECT t.* FROM ({self._rows(definition)}) t"
             on = " AND ".join(f"t.{name} <=> u.{name}" for name in _comparable(definition))
             if on:
@@ -101,7 +102,7 @@ class CurrentRows:
     def replacing(self, definition: TableDefinition, data: pa.Table) -> pa.Table:
         """Return the delta by which new rows, one per key, take the place of old ones."""
         with self._reader.lock:
-            self._session.createDataFrame(data).createOrReplaceTempView(_NEW)
+            self._bind(definition, data, _NEW)
             new = f"SELECT *, CAST(NULL AS BIGINT) AS {ARRIVAL} FROM {_NEW}"
             sql = replacement(definition, self._rows(definition), new)
             return collected(self._session.sql(sql))
@@ -111,9 +112,19 @@ class CurrentRows:
         if not definition.primary_key or not delta.num_rows:
             return
         with self._reader.lock:
-            self._session.createDataFrame(delta).createOrReplaceTempView(_NEW)
+            self._bind(definition, delta, _NEW)
             sql = clashes(definition, self._rows(definition), f"SELECT * FROM {_NEW}")
             refuse_found(definition, collected(self._session.sql(sql)))
+
+    def _bind(self, definition: TableDefinition, data: pa.Table, name: str) -> None:
+        """Let rows of a table be read under a name, in exactly the types that it declares.
+
+        Left to guess, Spark takes times without a zone for instants, and a collated text for one
+        that is not.
+        """
+        declared = self._store.struct(definition.shape.numbered)
+        schema = StructType([declared[column] for column in data.column_names])
+        self._session.createDataFrame(data, schema).createOrReplaceTempView(name)
 
     def _rows(self, definition: TableDefinition) -> str:
         """Bind committed and pending rows of a table; return the query of both."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from laminar.runtime.catalog.settings import PREFIX, SETTINGS
 from laminar.runtime.introspection.metrics import collect_metrics
 from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
+from laminar.runtime.spark.fixed_settings import KNOWN, FixedSettings
+from laminar.runtime.spark.session import fixed_settings
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
@@ -104,6 +106,14 @@ def _settings(engine: Engine, _snapshot: Snapshot) -> Rows:
             each.kind,
             each.about,
         )
+    yield from _spark_settings(fixed_settings(engine.env.spark))
+
+
+def _spark_settings(fixed: FixedSettings) -> Rows:
+    """Those of Spark that are part of the database."""
+    takes = "fixed when the database was created"
+    for name, value in sorted(fixed.values.items()):
+        yield name, value, None, True, takes, KNOWN.get(name, "set by who created the database")
 
 
 TABLES = (
