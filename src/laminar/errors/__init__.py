@@ -46,7 +46,12 @@ from laminar.errors.data import (
     RowDoesNotMatch,
     RowNotFound,
 )
-from laminar.errors.database import DatabaseClosed, WriterBusy, WriteWithinEpoch
+from laminar.errors.database import (
+    DatabaseClosed,
+    TableRedefined,
+    WriterBusy,
+    WriteWithinEpoch,
+)
 from laminar.errors.environment import (
     BadRequest,
     JavaUnavailable,
@@ -177,6 +182,7 @@ __all__ = [
     "StoreError",
     "StoreUnwritable",
     "SubscriptionEnded",
+    "TableRedefined",
     "TooManyCheckpoints",
     "UnknownColumn",
     "UnknownConnector",
