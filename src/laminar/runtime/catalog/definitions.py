@@ -9,6 +9,7 @@ from typing import Any
 from laminar.delta.emission import Emission
 from laminar.delta.program import Shape
 from laminar.model.event_time import Chain, Timing
+from laminar.model.quoting import backquoted
 from laminar.model.schema import Schema
 
 
@@ -25,11 +26,18 @@ class TableDefinition:
     primary_key: tuple[str, ...] = ()
     event_time: str | None = None
     delay_us: int = 0
+    born: str = ""
+    """The version of the database that it came with: another one of its name has another."""
 
     @property
     def upserts(self) -> bool:
         """Whether a row with a known key takes the place of the old one; tables refuse it."""
         return self.is_source and bool(self.primary_key)
+
+    def takes_rows_of(self, other: TableDefinition) -> bool:
+        """Whether rows that were made for another table of this name do for this one."""
+        mine = (self.columns, self.primary_key, self.is_source, self.connector)
+        return mine == (other.columns, other.primary_key, other.is_source, other.connector)
 
     @property
     def shape(self) -> Shape:
@@ -42,7 +50,7 @@ class TableDefinition:
         """The columns, with which of them may be NULL."""
         return Schema.parse(
             ", ".join(
-                f"`{name}` {kind}{'' if nullable else ' NOT NULL'}"
+                f"{backquoted(name)} {kind}{'' if nullable else ' NOT NULL'}"
                 for name, kind, nullable in self.columns
             )
         )
@@ -61,6 +69,7 @@ class ViewDefinition:
     diamond_schedule_policy: str = "fastest"
     defined_at: str = ""
     emission: Emission = field(default_factory=Emission)
+    born: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,7 @@ class OperatorDefinition:
     reads: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     sql: str = ""
+    born: str = ""
 
     @property
     def shape(self) -> Shape:

@@ -266,7 +266,6 @@ def partitions() -> int:
     return max(2, min(16, os.cpu_count() or 2))
 
 
-
 @dataclass(slots=True)
 class _Base:
     """What is known of a base session: the sessions made beside it answer alike."""
