@@ -78,6 +78,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.DatabaseLocked("/state", "process 12 on here"),
     errors.DatabaseClosed("/state"),
     errors.WriterBusy("epoch 12", 14.2, "laminar-loop"),
+    errors.TableRedefined("t"),
     errors.WriteWithinEpoch("CREATE TABLE u", "v"),
     errors.UnknownConnector("kafak", ["kafka"]),
     errors.UnknownOption("files", "paht", ["path"]),

@@ -46,10 +46,10 @@ _NAMES = {
         ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists RowDoesNotFit RowDoesNotMatch
         RowNotFound SchemaMismatch SegmentCorrupt SegmentMissing SourceError SourceNotFound
         SourceReadFailed SparkAccessUnavailable SparkUnavailable SpillCorrupt SqlError
-        SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TooManyCheckpoints UnknownColumn
-        UnknownConnector UnknownFunction UnknownOption UnknownRelation UnknownSetting
-        UnsupportedFormat UnsupportedSparkSetting UnusableSparkSetting ViewNotFound WriteWithinEpoch
-        WriterBusy
+        SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
+        TooManyCheckpoints UnknownColumn UnknownConnector UnknownFunction UnknownOption
+        UnknownRelation UnknownSetting UnsupportedFormat UnsupportedSparkSetting
+        UnusableSparkSetting ViewNotFound WriteWithinEpoch WriterBusy
     """,
     "model": "EdgeId EpochId Field NodeId Schema StatePartitionId",
     "mv": "CascadingWatermarkTracker MaterializedView MvRegistry MvState",

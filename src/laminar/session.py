@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -114,10 +115,7 @@ class Database:
             if not read_only:
                 self.engine.keep_spark_settings()
         except BaseException:
-            if hasattr(self, "engine"):
-                self.engine.close()
-            if self._lock is not None:
-                self._lock.release()
+            self._give_up()
             raise
 
     def _open(
@@ -406,16 +404,25 @@ class Database:
         except WriterBusy:
             self._closed = False  # somebody writes: the folder must stay ours
             raise
+        except DatabaseClosed:
+            return  # another thread is closing it: the folder stays ours until it is done
         except BaseException:
-            self._unlock()
+            self._leave()
             raise
-        self._unlock()
-        if self._temporary:
-            shutil.rmtree(self.path, ignore_errors=True)
+        self._leave()
 
-    def _unlock(self) -> None:
+    def _give_up(self) -> None:
+        """Leave the folder to others: the database cannot be opened, and why is what counts."""
+        with suppress(Exception):
+            if hasattr(self, "engine"):
+                self.engine.close()
+        self._leave()
+
+    def _leave(self) -> None:
         if self._lock is not None:
             self._lock.release()
+        if self._temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def __enter__(self) -> Database:
         return self

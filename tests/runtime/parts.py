@@ -205,8 +205,7 @@ class Parts:
             fallen = set()
         failed = scheduler.failed(told, now)
         progress = scheduler.after(plan, fallen, failed, now)
-        scheduler.count(plan, fallen, failed)
-        with scheduler.with_progress(progress):
+        with scheduler.counting(plan, fallen, failed), scheduler.with_progress(progress):
             state = scheduler.saved(EngineState())
             self.manifest = replace(self.manifest, epoch=plan.epoch, state=state)
         return plan

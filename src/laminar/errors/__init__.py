@@ -50,6 +50,7 @@ from laminar.errors.data import (
 from laminar.errors.database import (
     DatabaseClosed,
     FixedSparkSetting,
+    TableRedefined,
     UnsupportedSparkSetting,
     UnusableSparkSetting,
     WriterBusy,
@@ -188,6 +189,7 @@ __all__ = [
     "StoreError",
     "StoreUnwritable",
     "SubscriptionEnded",
+    "TableRedefined",
     "TooManyCheckpoints",
     "UnknownColumn",
     "UnknownConnector",

@@ -42,6 +42,23 @@ class WriterBusy(LaminarError):
         self.seconds = seconds
 
 
+class TableRedefined(LaminarError):
+    """A table was dropped and created otherwise while a call was about to change its rows.
+
+    Another thread did so, or a restore. The rows were made for the columns and the key of before,
+    so nothing was changed. Call again: the rows are then checked against the table of now.
+    """
+
+    code: ClassVar[str] = "LMR-5004"
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f'the table "{table}" was defined anew while its rows were about to be changed',
+            hint="nothing was changed: call again",
+        )
+        self.table = table
+
+
 class WriteWithinEpoch(LaminarError):
     """Code that an epoch runs asked for something that has to wait for the end of that epoch.
 

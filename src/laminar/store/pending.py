@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from laminar.errors.database import WriterBusy
+from laminar.errors.database import DatabaseClosed, WriterBusy
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, UnsupportedFormat
 from laminar.store import durable_files, parquet
 from laminar.store.names import folder_name
@@ -72,7 +72,7 @@ class PendingLog:
         self._verified: set[PendingBatch] = set()
         self._gate = threading.Condition(threading.Lock())
         self._pushing = 0
-        self._is_held = False
+        self._is_held = self._is_closed = False
         self._guard = threading.Lock()
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -122,10 +122,13 @@ class PendingLog:
 
         Raises:
             WriterBusy: that is longer than the patience lasts, in seconds; nothing was pushed.
+            DatabaseClosed: the folder is not ours any more.
         """
         with self._gate:
             if not self._gate.wait_for(lambda: not self._is_held, patience):
                 raise WriterBusy("a restore", patience)
+            if self._is_closed:
+                raise DatabaseClosed(str(self._root.parent))
             self._pushing += 1
         try:
             yield
@@ -133,6 +136,15 @@ class PendingLog:
             with self._gate:
                 self._pushing -= 1
                 self._gate.notify_all()
+
+    def close(self, patience: float) -> None:
+        """Let nobody push from now on, after those who do: others may write to the folder then.
+
+        Raises:
+            WriterBusy: somebody is pushing for longer than the patience lasts, in seconds.
+        """
+        with self.held(patience):
+            self._is_closed = True
 
     def after(self, table: str, seq: int) -> list[PendingBatch]:
         """Return the batches after a sequence number, in order."""

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 from laminar.errors import LoopFailed, OperatorError, SourceReadFailed, WriterBusy
 from laminar.runtime.engine.background_loop import ATTEMPTS, BackgroundLoop
+from laminar.runtime.ingest.connector_bridge import LOOP
 
 
 class FakeWays:
@@ -20,6 +23,10 @@ class FakeWays:
 
     def pump(self) -> None:
         pass
+
+    @property
+    def is_awaited(self) -> bool:
+        return threading.current_thread().name == LOOP
 
     def wake(self) -> None:
         self.signals += 1
@@ -196,10 +203,52 @@ def test_stopping_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> Non
     assert stepping.wait(10)
     with pytest.raises(WriterBusy, match="the last epoch of the background loop"):
         loop.stop()
-    assert loop.status.running  # it is on its way out
+    assert not loop.status.running  # it is on its way out, and may be waiting for those who wait
     may_end.set()
     thread = loop._thread
     assert thread is not None
     thread.join(10)
     loop.stop()
     assert not loop.status.running
+
+
+class Meeting(FakeWays):
+    """Two who ask at the same time whether it runs meet there."""
+
+    def __init__(self) -> None:
+        self._runs = False
+        self.meeting = threading.Barrier(2)
+        super().__init__()
+
+    @property
+    def running(self) -> bool:
+        with suppress(threading.BrokenBarrierError):
+            self.meeting.wait(0.2)
+        return self._runs
+
+    @running.setter
+    def running(self, runs: bool) -> None:
+        self._runs = runs
+
+
+def test_two_that_start_at_the_same_time_start_one_loop() -> None:
+    loop = BackgroundLoop(Meeting(), lambda: 0, lambda: 0)
+    before = [each for each in threading.enumerate() if each.name == LOOP]
+    starting = [threading.Thread(target=loop.start) for _ in "12"]
+    for each in starting:
+        each.start()
+    for each in starting:
+        each.join(10)
+    loops = [each for each in threading.enumerate() if each.name == LOOP and each not in before]
+    loop.stop()
+    assert len(loops) == 1
+
+
+def test_several_may_stop_at_the_same_time() -> None:
+    loop = loop_of(lambda: 0)
+    for _ in range(30):
+        loop.start()
+        with ThreadPoolExecutor(4) as others:
+            for each in [others.submit(loop.stop) for _ in range(4)]:
+                each.result(10)
+        assert not loop.status.running

@@ -9,12 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from laminar.checkpoint.in_flight import Delivered, InFlight, Overtaken, put_back
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source
-from laminar.errors import Backpressure, UnknownRelation
+from laminar.errors import Backpressure, TableRedefined, UnknownRelation
 from laminar.model.trace import ARRIVAL
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
@@ -93,6 +94,10 @@ class Ways:
             if end is not None:
                 end()
 
+    def push(self, name: str, data: pa.Table) -> None:
+        """Push rows into a table as it is now."""
+        self.inlets.push(self.defined.tables()[name], data)
+
     def step(self, *, whole: bool = True) -> dict[str, list[int]]:
         """Take what there is, as an epoch does, and commit it."""
         cut = self.inlets.cut(whole=whole)
@@ -132,7 +137,7 @@ def test_a_table_has_one_way_in_whoever_opens_it(tmp_path: Path) -> None:
 def test_who_waits_for_room_finds_it_in_the_way_that_is_opened_anew(tmp_path: Path) -> None:
     made = ways(tmp_path, backpressure="pause", buffer_rows="10")
     inlets = made.inlets
-    inlets.push("t", numbers(0, 10))
+    made.push("t", numbers(0, 10))
     with pytest.raises(Backpressure):
         inlets.admit("t", 1)
     inlets.running = True
@@ -150,12 +155,12 @@ def test_who_waits_for_room_finds_it_in_the_way_that_is_opened_anew(tmp_path: Pa
 
 
 def test_pushing_beside_a_way_that_is_closed_again_and_again_loses_nothing(tmp_path: Path) -> None:
-    inlets = ways(tmp_path).inlets
-    done = threading.Event()
+    made = ways(tmp_path)
+    inlets, done = made.inlets, threading.Event()
 
     def push() -> None:
         for _ in range(60):
-            inlets.push("t", numbers(0, 1))
+            made.push("t", numbers(0, 1))
         done.set()
 
     thread = threading.Thread(target=push)
@@ -167,10 +172,47 @@ def test_pushing_beside_a_way_that_is_closed_again_and_again_loses_nothing(tmp_p
     assert inlets.of("t").cut(1, whole=True) == Range("t", 0, 60)
 
 
+def test_who_waits_for_room_gives_up_when_the_loop_makes_none(tmp_path: Path) -> None:
+    """Such as a thread that a listener has started, and for which it keeps the loop waiting."""
+    made = ways(tmp_path, backpressure="pause", buffer_rows="10")
+    made.push("t", numbers(0, 10))
+    made.inlets.running = True
+    made.books.turn.timeout_ms = 10
+    with pytest.raises(Backpressure):
+        made.inlets.admit("t", 1)
+
+
+def test_a_sink_does_not_wait_for_room(tmp_path: Path) -> None:
+    """The loop waits for whoever calls sinks."""
+    made = ways(tmp_path, backpressure="pause", buffer_rows="10")
+    made.push("t", numbers(0, 10))
+    made.inlets.running, made.inlets.is_sink = True, lambda: True
+    with pytest.raises(Backpressure):
+        made.inlets.admit("t", 1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(pushed(), columns=(("n", "string", True),)),
+        replace(pushed(), primary_key=("n",)),
+        replace(pushed(), connector="numbers"),
+    ],
+)
+def test_rows_are_not_pushed_into_another_table_of_the_same_name(
+    tmp_path: Path, other: TableDefinition
+) -> None:
+    made = Ways.at(tmp_path, other, sources={"t": Numbers()} if other.connector else {})
+    with pytest.raises(TableRedefined):
+        made.inlets.push(pushed(), numbers(0, 1))
+    assert made.books.pending.after("t", 0) == []
+    made.close()
+
+
 def test_an_epoch_takes_one_range_of_each_way_that_has_something(tmp_path: Path) -> None:
     source = Numbers(total=15)
     made = Ways.at(tmp_path, NUMBERS, pushed(), sources={"s": source})
-    made.inlets.push("t", numbers(0, 3))
+    made.push("t", numbers(0, 3))
     assert made.step() == {"s": list(range(10)), "t": [0, 1, 2]}
     assert made.step() == {"s": list(range(10, 15))}
     assert made.step() == {}
@@ -206,9 +248,9 @@ def test_an_epoch_that_failed_is_taken_back_and_the_others_keep_what_was_read(
 
 def test_a_new_process_goes_on_from_the_committed_positions(tmp_path: Path) -> None:
     made = Ways.at(tmp_path, NUMBERS, pushed(), sources={"s": Numbers(total=15)})
-    made.inlets.push("t", numbers(0, 3))
+    made.push("t", numbers(0, 3))
     made.step()
-    made.inlets.push("t", numbers(3, 5))
+    made.push("t", numbers(3, 5))
     made.close()
     books = Books.at(tmp_path)
     books.offsets, books.epoch = dict(made.books.offsets), made.books.epoch
@@ -259,8 +301,8 @@ def test_watermarks_that_were_said_cut_every_way_behind_the_rows_before_them(
     table = replace(TIMED, name="t", connector=None, options=options)
     made = Ways.at(tmp_path, table)
     made.time.watermarks.add(table)
-    made.inlets.push("t", at_seconds(1, 2))
-    made.inlets.push("t", at_seconds(3, 4))
+    made.push("t", at_seconds(1, 2))
+    made.push("t", at_seconds(3, 4))
     assert made.inlets.cut(whole=False) == []  # they are neither old nor many
     made.inlets.say("t", 500)
     assert made.inlets.cut(whole=False) == []
@@ -272,9 +314,9 @@ def test_rows_behind_a_watermark_that_was_said_are_for_a_later_epoch(tmp_path: P
     table = replace(TIMED, name="t", connector=None)
     made = Ways.at(tmp_path, table)
     made.time.watermarks.add(table)
-    made.inlets.push("t", at_seconds(1, 2))
+    made.push("t", at_seconds(1, 2))
     made.inlets.say("t", 500)
-    made.inlets.push("t", at_seconds(3, 4))
+    made.push("t", at_seconds(3, 4))
     made.time.watermarks.advance("t", 500)
     assert made.inlets.cut(whole=True) == [Range("t", 0, 1)]
 
@@ -292,7 +334,7 @@ def test_who_waits_is_woken_by_what_happens(tmp_path: Path, move: Callable[[Ways
 
 
 def push_one(made: Ways) -> None:
-    made.inlets.push("t", numbers(0, 1))
+    made.push("t", numbers(0, 1))
 
 
 @pytest.mark.parametrize("connector", ["numbers", None])
@@ -304,7 +346,7 @@ def test_what_no_view_wants_is_not_stored_but_moves_time(
     source = Numbers(total=4, rows=lambda start, end: rows.slice(start, end - start))
     made = Ways.at(tmp_path, table, sources={"s": source} if connector else {})
     if connector is None:
-        made.inlets.push("s", rows)
+        made.push("s", rows)
     assert made.inlets.cut(whole=True) == []  # nobody reads it
     add_view(made.defined, "v", "SELECT n, ts FROM s WHERE n = 1")
     made.inlets.again(made.pruning.follow())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -240,6 +241,14 @@ def test_groups_count_their_commits_holds_and_retries() -> None:
     assert parts.scheduler.progress.commits == {"b": 2, "c": 2, "d": 2, "e": 2, "other": 3}
     assert parts.scheduler.counters["b, c, d"] == Counters(holds=1, retries=1, failures=1)
     assert parts.scheduler.counters["other"] == Counters()
+
+
+def test_what_could_not_be_committed_does_not_count() -> None:
+    parts = Parts(DIAMOND)
+    plan = parts.scheduler.plan(parts.clock())
+    with suppress(OSError), parts.scheduler.counting(plan, (), ("c",)):
+        raise OSError("no space left")
+    assert parts.scheduler.counters == {}
 
 
 def test_groups_follow_the_definitions() -> None:

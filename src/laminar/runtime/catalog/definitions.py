@@ -31,6 +31,11 @@ class TableDefinition:
         """Whether a row with a known key takes the place of the old one; tables refuse it."""
         return self.is_source and bool(self.primary_key)
 
+    def takes_rows_of(self, other: TableDefinition) -> bool:
+        """Whether rows that were made for another table of this name do for this one."""
+        mine = (self.columns, self.primary_key, self.is_source, self.connector)
+        return mine == (other.columns, other.primary_key, other.is_source, other.connector)
+
     @property
     def shape(self) -> Shape:
         """Name, columns and types; that a column is NOT NULL is lost."""

@@ -37,6 +37,11 @@ class Ways(Protocol):
         """Let sources be polled."""
         ...
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether epochs may be waiting for the caller, who therefore must not wait for one."""
+        ...
+
     def wake(self) -> None:
         """Say that something has happened: every wait ends."""
         ...
@@ -86,6 +91,7 @@ class BackgroundLoop:
         self._step = step
         self._epoch = epoch
         self._patience = patience
+        self._guard = threading.Lock()  # that there is one loop, however many start it
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._kept: deque[Exception] = deque(maxlen=1)  # put in by the loop, taken out by anybody
@@ -101,15 +107,16 @@ class BackgroundLoop:
 
     def start(self) -> None:
         """Begin; nothing happens if it runs already."""
-        if self._ways.running:
-            return
-        # Its own, for a loop that a listener has stopped may still be at its last epoch.
-        self._stopping = threading.Event()
-        self._seen, self._told = None, ""
-        self._ways.running = True
-        run = self._run
-        self._thread = threading.Thread(target=run, args=(self._stopping,), name=LOOP, daemon=True)
-        self._thread.start()
+        with self._guard:
+            if self._ways.running:
+                return
+            # Its own, for a loop that a listener has stopped may still be at its last epoch.
+            self._stopping = threading.Event()
+            self._seen, self._told = None, ""
+            self._ways.running = True
+            about = (self._stopping,)
+            self._thread = threading.Thread(target=self._run, args=about, name=LOOP, daemon=True)
+            self._thread.start()
 
     def stop(self) -> None:
         """End after the epoch that runs, and raise what went wrong and was not reported yet."""
@@ -117,20 +124,32 @@ class BackgroundLoop:
         self.report()
 
     def halt(self) -> None:
-        """End after the epoch that runs.
+        """End after the epoch that runs; who is called by it, or waited for, does not wait.
 
         Raises:
             WriterBusy: that epoch, or what is told of it, takes too long; it ends after it.
         """
-        self._stopping.set()
+        with self._guard:
+            thread, stopping = self._thread, self._stopping
+            stopping.set()
         self._ways.wake()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            patience = max(self._patience(), _LEAST_PATIENCE)
-            self._thread.join(patience)
-            if self._thread.is_alive():
-                raise WriterBusy("the last epoch of the background loop", patience, LOOP)
-            self._thread = None
-        self._ways.running = False
+        try:
+            if thread is not None and not self._ways.is_awaited:
+                self._join(thread)
+        finally:
+            self._ended(stopping)
+
+    def _join(self, thread: threading.Thread) -> None:
+        patience = max(self._patience(), _LEAST_PATIENCE)
+        thread.join(patience)
+        if thread.is_alive():
+            raise WriterBusy("the last epoch of the background loop", patience, LOOP)
+
+    def _ended(self, stopping: threading.Event) -> None:
+        """Let nobody wait for epochs of a loop any more, also if it still waits for one of them."""
+        with self._guard:
+            if self._stopping is stopping:
+                self._ways.running = False
 
     def report(self) -> None:
         """Raise what went wrong since the last report."""
@@ -159,8 +178,7 @@ class BackgroundLoop:
             lost.__cause__ = error
             self._kept.append(lost)
         finally:
-            if self._stopping is stopping:
-                self._ways.running = False
+            self._ended(stopping)
 
     def _step_until(self, stopping: threading.Event) -> None:
         failed = 0

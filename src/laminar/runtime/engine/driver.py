@@ -34,7 +34,7 @@ class Driver:
             engine.work.inlets,
             self._ready,
             lambda: engine.ledger.epoch,
-            lambda: engine.ledger.turn.timeout_ms / 1000,
+            lambda: engine.ledger.turn.patience,
         )
 
     def told(self, run: Callable[[], EpochReport | None]) -> EpochReport | None:

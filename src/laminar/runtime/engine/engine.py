@@ -197,9 +197,12 @@ class Engine(Parts):
 
         Raises:
             WriterBusy: somebody writes for longer than the patience lasts; nothing is closed.
+            DatabaseClosed: another thread closes it, or has done so.
         """
         with self.ledger.turn("close"):
+            self.ledger.pending.close(self.ledger.turn.patience)
             self.ledger.turn.close()
+            self.outputs.subscriptions.close()
             self.work.executor.forget()
             ways = self.leave({*self.defined.tables(), *self.defined.sources})
         ends = [self.outputs.sinks.close, *ways, self.work.checkpoints.close, self.ledger.close]

@@ -131,6 +131,8 @@ class Parts:
         outputs, work, ledger = self.outputs, self.work, self.ledger
         outputs.changelog.needs += [outputs.sinks.needs, outputs.subscriptions.needs]
         work.inlets.on_running = outputs.changelog.live
+        work.inlets.is_sink = lambda: outputs.sinks.turn.is_mine
+        outputs.subscriptions.is_awaited = lambda: work.inlets.is_awaited
         work.materialization.is_busy = lambda: work.pipeline.is_on
         if not self.env.read_only:
             outputs.subscriptions.store_followed = work.materialization.store_followed

@@ -220,7 +220,7 @@ def _restore(
         _refuse_lost(manifest.catalog, kept)
     sinks = _sinks(engine, manifest.state.sinks, current, kept or manifest.catalog)
     # Rows that somebody pushes meanwhile wait: those that are there are set aside, and replaced.
-    with engine.ledger.pending.held(engine.ledger.turn.timeout_ms / 1000):
+    with engine.ledger.pending.held(engine.ledger.turn.patience):
         ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
         ends += [way for way in ways if way is not None]
         done = go_back(

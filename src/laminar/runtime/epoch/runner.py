@@ -183,8 +183,7 @@ class EpochRunner:
         scheduler = self._scheduler
         told = {view: told_of(error) for view, error in outcome.failures.items()}
         failed = scheduler.failed(told, now_ms)
-        scheduler.count(plan, outcome.fallen, failed)
-        with scheduler.failing(failed):
+        with scheduler.counting(plan, outcome.fallen, failed), scheduler.failing(failed):
             self._ledger.recommit()
 
     def forget(self, files: Iterable[str]) -> None:
@@ -230,8 +229,11 @@ class EpochRunner:
         counts = {each.relation: each.count for each in too_late}
         duration, stay = _since(begun.started), held_reports(plan, outcome.fallen, told)
         report = EpochReport(epoch, begun.rows_in, duration, outcome.reports, counts, stay)
-        scheduler.count(plan, outcome.fallen, failed)
-        with scheduler.with_progress(progress), self._time.kept(clocks, epoch, progress.behind):
+        with (
+            scheduler.counting(plan, outcome.fallen, failed),
+            scheduler.with_progress(progress),
+            self._time.kept(clocks, epoch, progress.behind),
+        ):
             ledger.commit(epoch, traces, offsets, report.to_json(begun.started_at))
         self._inlets.committed(begun.taken)
         ledger.in_flight.forget_through(epoch)

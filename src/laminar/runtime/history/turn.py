@@ -109,6 +109,11 @@ class WriterTurn:
         self._held[-1] = self._holder(what)
 
     @property
+    def patience(self) -> float:
+        """So many seconds a call waits; never more than a thread can."""
+        return min(self.timeout_ms, int(threading.TIMEOUT_MAX) * 1000) / 1000
+
+    @property
     def is_mine(self) -> bool:
         """Whether the caller has it."""
         return self._owner == threading.get_ident()
@@ -151,7 +156,7 @@ class WriterTurn:
     def _wait(self) -> None:
         """Wait at the end of the queue; called with the condition held."""
         place = object()
-        until = self._clock() + self.timeout_ms / 1000
+        until = self._clock() + self.patience
         self._queue.append(place)
         try:
             while self._owner is not None or self._queue[0] is not place or self._is_closed:
@@ -160,7 +165,7 @@ class WriterTurn:
                 left = until - self._clock()
                 if left <= 0:
                     raise self.busy()
-                self._changed.wait(min(left, threading.TIMEOUT_MAX))
+                self._changed.wait(left)
         finally:
             self._queue.remove(place)
             self._changed.notify_all()  # the next in the queue may have looked too early

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from laminar.bridge import BridgeCounters
 from laminar.checkpoint.in_flight import InFlight
-from laminar.errors import Backpressure, UnknownRelation
+from laminar.errors import Backpressure, TableRedefined, UnknownRelation
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
@@ -48,8 +48,8 @@ class Turn(Protocol):
         ...
 
     @property
-    def timeout_ms(self) -> int:
-        """So long a writer waits for another."""
+    def patience(self) -> float:
+        """So many seconds a writer waits for another."""
         ...
 
 
@@ -121,6 +121,8 @@ class ConnectorDagBridge:
         self._drift = SourceDrift()
         self.on_running: Callable[[bool], object] = lambda _runs: None
         """Told when a loop in the background starts or stops."""
+        self.is_sink: Callable[[], bool] = lambda: False
+        """Tells whether the caller is a sink that is being called."""
         self.clock = monotonic if clock is wall_clock else lambda: clock() / 1000
         self._context = InletContext(
             store,
@@ -143,6 +145,12 @@ class ConnectorDagBridge:
     def running(self, runs: bool) -> None:
         self._running = runs
         self.on_running(runs)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether epochs may be waiting for the caller, who therefore must not wait for one."""
+        in_loop = threading.current_thread().name == LOOP
+        return in_loop or self._ledger.turn.is_inside or self.is_sink()
 
     def _is_gated(self, name: str) -> bool:
         """Whether a source is too far ahead of its alignment group, by what was read of each."""
@@ -255,27 +263,38 @@ class ConnectorDagBridge:
 
     # What users do
 
-    def push(self, table: str, data: pa.Table) -> None:
-        """Keep rows that a user pushed, and let them in."""
-        with self._ledger.pending.pushing(self._ledger.turn.timeout_ms / 1000):
-            inlet = self.of(table)
-            assert isinstance(inlet, PushedInlet)
-            while not inlet.push(data):  # it is opened anew meanwhile if its options are changed
-                inlet = self.of(table)
-                assert isinstance(inlet, PushedInlet)
+    def push(self, table: TableDefinition, data: pa.Table) -> None:
+        """Keep rows that a user pushed, and let them in.
+
+        Args:
+            table: as it was when the rows were made for it.
+            data: with weights.
+
+        Raises:
+            TableRedefined: it is another one by now, for which they will not do.
+        """
+        with self._ledger.pending.pushing(self._ledger.turn.patience):
+            while not self._pushed(table).push(data):
+                pass  # it is opened anew meanwhile if its options are changed
+
+    def _pushed(self, table: TableDefinition) -> PushedInlet:
+        inlet = self.of(table.name)
+        if isinstance(inlet, PushedInlet) and inlet.definition.takes_rows_of(table):
+            return inlet
+        raise TableRedefined(table.name)
 
     def admit(self, table: str, rows: int) -> bool:
         """Whether rows may be pushed now; False if they are dropped.
 
-        While a loop runs in the background, wait for it to make room.
+        While a loop runs in the background, wait for it to make room, as long as for a writer.
         """
+        until = monotonic() + self._ledger.turn.patience
         while isinstance(inlet := self.of(table), PushedInlet):
             seen = self._signals
             try:
                 return inlet.admit(rows)
             except Backpressure:
-                in_loop = threading.current_thread().name == LOOP or self._ledger.turn.is_inside
-                if in_loop or not self.running:
+                if self.is_awaited or not self.running or monotonic() >= until:
                     raise
             self.wait(seen, _LOOK_AGAIN)
         return True

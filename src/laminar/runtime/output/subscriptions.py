@@ -61,9 +61,12 @@ class Subscriptions:
         self._root = root
         self.store_followed: Callable[[], bool] = lambda: True
         """Stores what open subscriptions follow, if it can be done now; says whether."""
+        self.is_awaited: Callable[[], bool] = lambda: False
+        """Tells whether epochs may be waiting for the caller, who must not wait for one."""
         self.cursors = CursorStore(root, SUBSCRIPTIONS, cached=self.is_writer)
         # Not a WeakSet: anybody may open one while the writer asks which there are.
         self._open: dict[int, weakref.ref[Subscription[Any]]] = {}
+        self._is_closed = False
         self._named = {each.consumer: each for each in self.cursors.all()}
 
     @property
@@ -87,6 +90,8 @@ class Subscriptions:
 
     def save(self, name: str, epoch: int, about: dict[str, str]) -> None:
         """Note that a subscription with a name has taken an epoch."""
+        if self._is_closed:
+            return  # the folder is not ours any more: the epoch is given once more
         self.cursors.advance(name, epoch, about)
         self._named[name] = Cursor(name, epoch, about)
 
@@ -97,6 +102,12 @@ class Subscriptions:
                 each.close()
         self.cursors.forget(name)
         return self._named.pop(name, None) is not None
+
+    def close(self) -> None:
+        """End those that are open, also for threads that wait in them."""
+        self._is_closed = True
+        for each in self.opened():
+            each.close()
 
     def tapped(self) -> frozenset[str]:
         """Return the relations whose rows are stored, that their changes are cheap to tell."""
@@ -151,7 +162,8 @@ class Subscription(Generic[_T]):
     """An iterator of (epoch, what changed), from one epoch on.
 
     It ends when it has caught up, and goes on when it is asked again after further epochs. While
-    the database runs continuously it waits for the next change instead, until the database stops.
+    the database runs continuously it waits for the next change instead, until the database stops;
+    who is called by the database, such as a sink, would wait for itself, and does not.
 
     Args:
         subscriptions: all of the database.
@@ -265,7 +277,9 @@ class Subscription(Generic[_T]):
             if self.is_closed or self._subscriptions.snapshot() is not seen:
                 return not self.is_closed
             left = None if deadline is None else deadline - time.monotonic()
-            if (left is None and not self._log.is_live) or (left is not None and left <= 0):
+            if left is None and (not self._log.is_live or self._subscriptions.is_awaited()):
+                return False
+            if left is not None and left <= 0:
                 return False
             poll = self._subscriptions.poll_seconds
             self._log.wait(moves, min((e for e in (left, poll) if e is not None), default=None))

@@ -228,17 +228,23 @@ class ViewScheduler:
             commits=commits,
         )
 
-    def count(self, plan: EpochPlan, fallen: Collection[str], failed: Collection[str]) -> None:
-        """Count what an epoch did to the groups."""
+    @contextmanager
+    def counting(
+        self, plan: EpochPlan, fallen: Collection[str], failed: Collection[str]
+    ) -> Iterator[None]:
+        """Count what an epoch did to the groups, if the commit inside succeeds."""
+        counted: dict[str, Counters] = {}
         for each in self.groups():
             name, members = each.name, set(each.members)
             known = self.counters.get(name, Counters())
             retried = members & set(self.progress.failures) & plan.stepping()
-            self.counters[name] = Counters(
+            counted[name] = Counters(
                 known.holds + bool(members & (set(plan.held) | set(fallen))),
                 known.retries + bool(retried),
                 known.failures + bool(members & set(failed)),
             )
+        yield
+        self.counters |= counted
 
     @contextmanager
     def with_progress(self, progress: ViewProgress) -> Iterator[None]:

@@ -9,6 +9,8 @@ at the last epoch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +18,13 @@ import pyarrow.compute as pc
 
 from laminar.bridge.prefix import last_of_each
 from laminar.delta.change import columns, quote
-from laminar.errors import InvalidQuery, NotSupported, RowDoesNotMatch, UnknownColumn
+from laminar.errors import (
+    InvalidQuery,
+    NotSupported,
+    RowDoesNotMatch,
+    TableRedefined,
+    UnknownColumn,
+)
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.primary_keys import refuse_twice
@@ -42,9 +50,6 @@ class Dml:
         self._engine = engine
         self._reader = reader
         self._current = CurrentRows(engine, reader)
-        # Had from looking at the rows until the change is pending: two deletions of one row must
-        # not both find it, nor may an epoch take rows away meanwhile.
-        self._changing = engine.ledger.turn
         self._schemas: dict[tuple[Any, ...], pa.Schema] = {}
 
     def insert(self, table: str, rows: Any) -> int:
@@ -56,7 +61,7 @@ class Dml:
         """Take back one copy of each row; raise if one is not there, then nothing is taken."""
         definition = self._kept_table(table)
         data = self._arrow(definition, rows)
-        with self._changing(f"DELETE FROM {definition.name}"):
+        with self._changing("DELETE FROM", definition):
             return self._push(definition, self._current.copies(definition, data), -1)
 
     def insert_query(self, table: str, names: tuple[str, ...], frame: DataFrame) -> int:
@@ -92,7 +97,7 @@ class Dml:
         """Make new rows pending; with a primary key, an old row goes or the new one is refused."""
         if not definition.primary_key or not data.num_rows:
             return self._push(definition, data, 1)
-        with self._changing(f"INSERT INTO {definition.name}"):
+        with self._changing("INSERT INTO", definition):
             if definition.upserts:
                 delta = self._current.replacing(
                     definition, last_of_each(data, definition.primary_key)
@@ -107,7 +112,7 @@ class Dml:
         """Take back all rows that meet a condition."""
         definition = self._kept_table(table)
         query = f"SELECT * FROM {_matching(definition.name, condition)}"
-        with self._changing(f"DELETE FROM {definition.name}"):
+        with self._changing("DELETE FROM", definition):
             return self._push(definition, self._current.run(definition, query), -1)
 
     def update(
@@ -126,14 +131,14 @@ class Dml:
         come = f"STRUCT({new}, CAST(NULL AS BIGINT) AS {ARRIVAL}, 1L AS {WEIGHT})"
         pairs = f"ARRAY({gone}, {come}) AS __pair"
         query = f"SELECT {pairs} FROM {_matching(definition.name, condition)}"
-        with self._changing(f"UPDATE {definition.name}"):
+        with self._changing("UPDATE", definition):
             both = self._current.run(definition, query, then=_EACH_OF_PAIR)
             return self._change(definition, both) // 2
 
     def merge(self, statement: Merge) -> int:
         """Change a table by the rows of a query; return how many rows were changed."""
         definition = self._kept_table(statement.table)
-        with self._changing(f"MERGE INTO {definition.name}"):
+        with self._changing("MERGE INTO", definition):
             found = self._current.run(
                 definition,
                 merge_query(statement, definition, self._source_columns(statement)),
@@ -150,6 +155,20 @@ class Dml:
         if not any(clause.is_star for clause in statement.clauses):
             return ()
         return tuple(self._reader.query(f"SELECT * FROM {statement.source}").frame.columns)
+
+    @contextmanager
+    def _changing(self, what: str, definition: TableDefinition) -> Iterator[None]:
+        """Have the turn from looking at the rows of a table until the change is pending.
+
+        Two deletions of one row must not both find it, nor may an epoch take rows away meanwhile.
+
+        Raises:
+            TableRedefined: the table is another one by the time of the turn.
+        """
+        with self._engine.ledger.turn(f"{what} {definition.name}"):
+            if not self._table(definition.name).takes_rows_of(definition):
+                raise TableRedefined(definition.name)
+            yield
 
     def _change(self, definition: TableDefinition, delta: pa.Table) -> int:
         """Make a weighted change pending that keeps what the table declares."""
@@ -210,7 +229,7 @@ class Dml:
             schema = pa.schema([*fields, *hidden])
             if ARRIVAL not in data.column_names:
                 data = data.append_column(ARRIVAL, pa.nulls(data.num_rows, pa.int64()))
-            self._engine.work.inlets.push(definition.name, data.select(schema.names).cast(schema))
+            self._engine.work.inlets.push(definition, data.select(schema.names).cast(schema))
         return int(data.num_rows)
 
 
