@@ -48,6 +48,8 @@ _NAMES = {
         SourceReadFailed SparkAccessUnavailable SparkUnavailable SpillCorrupt SqlError
         SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
         TooManyCheckpoints UnknownColumn UnknownConnector UnknownFunction UnknownOption
+        SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
+        TooManyCheckpoints UnknownColumn UnknownConnector UnknownFunction UnknownOption
         UnknownRelation UnknownSetting UnsupportedFormat UnsupportedSparkSetting
         UnusableSparkSetting ViewNotFound WriteWithinEpoch WriterBusy
     """,

@@ -72,8 +72,9 @@ def test_not_null_is_read_and_written() -> None:
 
 
 def test_backticks_hide_what_would_end_a_column() -> None:
-    schema = Schema.parse("`a, b` INT, `x<y` STRING")
-    assert schema.names == ("a, b", "x<y")
+    schema = Schema.parse("`a, b` INT, `x<y` STRING, `c``d` STRUCT<`e``f`: INT>")
+    assert schema.names == ("a, b", "x<y", "c`d")
+    assert schema.fields[2].type == "struct<`e``f`:int>"
     assert Schema.parse(schema.ddl()) == schema
 
 

@@ -212,3 +212,35 @@ def test_sinks_of_python_code_have_cursors(tmp_path: Path, spark: SparkSession) 
         assert told[3:] == [(6, [(2, 2, 1)])]
         assert db.sql("SELECT name, cursor FROM laminar_system.sinks").rows() == [("out", 6)]
         db.execute("DROP SINK out")
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_table_that_was_created_again_alike_is_another_one(
+    spark: SparkSession, tmp_path: Path, reopened: bool
+) -> None:
+    """Else who follows it would never hear that the rows of before are gone."""
+    db = laminar.connect(tmp_path / "state", spark=spark)
+    db.execute("CREATE TABLE t (n INT)")
+    db.insert("t", [(1,), (2,)])
+    db.step()
+    named = db.subscribe("t", name="n")
+    assert held(named) == now(db, "t")
+    db.execute("DROP TABLE t; CREATE TABLE t (n INT)")
+    db.insert("t", [(7,)])
+    db.step()
+    with pytest.raises(laminar.SubscriptionEnded):
+        next(named)
+    if reopened:
+        db.close()
+        db = laminar.connect(tmp_path / "state", spark=spark)
+    with db, pytest.raises(laminar.SubscriptionEnded):
+        db.subscribe("t", name="n")
+
+
+def test_a_view_that_is_replaced_by_what_it_is_goes_on(db: laminar.Database) -> None:
+    db.execute("CREATE TABLE t (n INT); CREATE MATERIALIZED VIEW v AS SELECT n FROM t")
+    following = db.subscribe("v")
+    db.execute("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT n FROM t")
+    db.insert("t", [(1,)])
+    db.step()
+    assert held(following) == now(db, "v")

@@ -32,14 +32,20 @@ through them stays read."""
 
 
 def rows_fingerprint(catalog: Definitions, names: Iterable[str]) -> str:
-    """Return a text that changes when one of some definitions means other rows."""
+    """Return a text that changes when one of some definitions means other rows.
+
+    One that was dropped and created again alike does: the rows of before are gone.
+    """
     wanted = set(names)
-    own = {each["name"]: _parts(each, _ROWS) for each in catalog if each["name"] in wanted}
+    own = {each["name"]: _rows(each) for each in catalog if each["name"] in wanted}
     return _digest(own, 12)
 
 
 def stored_otherwise(before: Definitions, after: Definitions) -> frozenset[str]:
-    """Return what is in one catalog only, or whose traces hold something else in the other."""
+    """Return what is in one catalog only, or whose traces hold something else in the other.
+
+    Or the same, told apart by another key: what changed in a table is told by that.
+    """
     then, now = _stored(before), _stored(after)
     return frozenset(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
 
@@ -81,8 +87,18 @@ def _parts(definition: Mapping[str, Any], parts: Iterable[str]) -> dict[str, Any
     return {key: definition.get(key) for key in parts}
 
 
+def _rows(definition: Mapping[str, Any]) -> dict[str, Any]:
+    born = definition.get("born")  # older versions did not note it
+    return _parts(definition, _ROWS) | ({"born": born} if born else {})
+
+
 def _stored(catalog: Definitions) -> dict[str, str]:
-    return {each["name"]: _text(_parts(each, _STORED)) for each in catalog}
+    return {each["name"]: _text([_parts(each, _STORED), _key(each)]) for each in catalog}
+
+
+def _key(definition: Mapping[str, Any]) -> list[str]:
+    """Return what tells rows of a table apart; older versions did not note it."""
+    return list(definition.get("primary_key") or ())
 
 
 def _digest(value: Any, size: int) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from laminar.errors.dag import InvalidSchema
+from laminar.model.quoting import backquoted, unquoted
 
 _SYNONYMS = {
     "bool": "boolean",
@@ -29,7 +30,7 @@ _ATOMIC = re.compile(
 )
 _SIZED = ("time", "geometry", "geography")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
-_COLUMN = re.compile(r"(`[^`]+`|[^\s`:]+)(?:\s*:\s*|\s+)(.+)$", re.DOTALL)
+_COLUMN = re.compile(r"(`(?:[^`]|``)+`|[^\s`:]+)(?:\s*:\s*|\s+)(.+)$", re.DOTALL)
 _NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
 
 
@@ -73,7 +74,7 @@ def normalise_type(text: str) -> str:
 
 def quoted_name(name: str) -> str:
     """Return the name in backticks if Spark would not read it without."""
-    return name if _PLAIN_NAME.match(name) else f"`{name}`"
+    return name if _PLAIN_NAME.match(name) else backquoted(name)
 
 
 def _lower_head(text: str) -> str:
@@ -86,7 +87,7 @@ def split_column(text: str) -> tuple[str, str, bool]:
     found = _COLUMN.match(text)
     if found is None:
         raise InvalidSchema(f'"{text}" needs a name and a type')
-    name, kind = found.group(1).strip("`"), found.group(2).strip()
+    name, kind = unquoted(found.group(1)), found.group(2).strip()
     bare = _NOT_NULL.sub("", kind)
     return name, bare, bare == kind
 

@@ -96,7 +96,8 @@ def _clauses(cursor: Cursor, start: int) -> list[_Clause]:
         if not probe.accept("AS", "OF", "EPOCH"):
             continue
         epoch = probe.integer("the number of an epoch")
-        if not _after_relation(cursor.tokens, start, place):
+        after = place > start and cursor.tokens[place - 1].kind in (Kind.WORD, Kind.QUOTED)
+        if not after or not reads_relations(cursor.tokens[start:place]):
             error = SqlSyntaxError("AS OF EPOCH stands after the name of what is read")
             first, last = cursor.tokens[place], cursor.tokens[probe.at - 1]
             raise cursor.here(error, first, until=last)
@@ -107,11 +108,10 @@ def _clauses(cursor: Cursor, start: int) -> list[_Clause]:
     return found
 
 
-def _after_relation(tokens: Sequence[Token], start: int, place: int) -> bool:
-    if place == start or tokens[place - 1].kind not in (Kind.WORD, Kind.QUOTED):
-        return False
+def reads_relations(before: Sequence[Token]) -> bool:
+    """Whether what comes behind some tokens stands in a list of relations, as after FROM."""
     depth = 0
-    for token in reversed(tokens[start:place]):
+    for token in reversed(before):
         depth += token.is_symbol(")") - token.is_symbol("(")
         if depth < 0:
             return False

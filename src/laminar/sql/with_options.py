@@ -32,6 +32,12 @@ def take_options(cursor: Cursor) -> dict[str, str]:
     return options
 
 
+def without_connector(options: dict[str, str]) -> tuple[str | None, dict[str, str]]:
+    """Return the connector that options name, however they spell that word, and the others."""
+    rest = {name: value for name, value in options.items() if name.casefold() != "connector"}
+    return next((options[name] for name in options if name not in rest), None), rest
+
+
 def take_value(cursor: Cursor) -> str:
     """Take a value: a string, a number, an interval, or words joined by dots or hyphens."""
     if cursor.looks_at("INTERVAL"):

@@ -27,6 +27,7 @@ EXPLAIN CREATE MATERIALIZED VIEW w AS SELECT b FROM t;
 SELECT * FROM laminar_system.nothing;
 INSERT INTO t SELECT x FROM u;
 SELECT a FROM t, u;
+SELECT a, v FROM t, v;
 """
 STATEMENTS = parse_script(SCRIPT)
 RANDOM = NonDeterministic("rand", "v")
@@ -50,6 +51,7 @@ def pointing(error: LaminarError, query: str, word: str) -> LaminarError:
         # A column may be called the same, and stand before.
         (3, UnknownRelation("nobody"), (5, 23), "nobody"),
         (8, UnknownRelation("u"), (10, 18), "u"),
+        (9, UnknownRelation("v"), (11, 21), "v"),
         (4, UnknownRelation("a b"), (6, 12), "`a b`"),
         (5, UnknownRelation("T"), (7, 53), "t"),
         (6, UnknownRelation("laminar_system.nothing"), (8, 15), "laminar_system.nothing"),

@@ -9,6 +9,7 @@ from typing import Any
 from laminar.delta.emission import Emission
 from laminar.delta.program import Shape
 from laminar.model.event_time import Chain, Timing
+from laminar.model.quoting import backquoted
 from laminar.model.schema import Schema
 
 
@@ -25,6 +26,8 @@ class TableDefinition:
     primary_key: tuple[str, ...] = ()
     event_time: str | None = None
     delay_us: int = 0
+    born: str = ""
+    """The version of the database that it came with: another one of its name has another."""
 
     @property
     def upserts(self) -> bool:
@@ -47,7 +50,7 @@ class TableDefinition:
         """The columns, with which of them may be NULL."""
         return Schema.parse(
             ", ".join(
-                f"`{name}` {kind}{'' if nullable else ' NOT NULL'}"
+                f"{backquoted(name)} {kind}{'' if nullable else ' NOT NULL'}"
                 for name, kind, nullable in self.columns
             )
         )
@@ -66,6 +69,7 @@ class ViewDefinition:
     diamond_schedule_policy: str = "fastest"
     defined_at: str = ""
     emission: Emission = field(default_factory=Emission)
+    born: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class OperatorDefinition:
     reads: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     sql: str = ""
+    born: str = ""
 
     @property
     def shape(self) -> Shape:

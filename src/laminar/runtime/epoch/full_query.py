@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from laminar.delta.program import Recomputed
+from laminar.model.quoting import backquoted
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.spark.workspace import Workspace
 
@@ -32,5 +33,5 @@ class FullQueries:
         )
         with self._lock:
             for name in relation.reads:
-                twin.content(name).createOrReplaceTempView(f"`{name}`")
+                twin.content(name).createOrReplaceTempView(backquoted(name))
             return twin.run(sql, (relation.shape.name,))

@@ -75,6 +75,11 @@ class Ledger:
         """The newest committed epoch; 0 before the first."""
         return self.timeline.manifest.epoch
 
+    @property
+    def next_revision(self) -> str:
+        """The version that the next change of definitions will have; no other has it, ever."""
+        return f"{self.manifest.epoch}.{self.manifest.revision + 1}"
+
     def commit(
         self,
         epoch: int,

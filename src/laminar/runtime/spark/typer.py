@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from laminar.delta.change import Version, table
 from laminar.delta.program import Shape
 from laminar.delta.render import Everything, change
+from laminar.model.quoting import backquoted
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.model.trace_name import TraceName
 from laminar.plan.nodes import Node
@@ -67,7 +68,7 @@ class SparkTyper:
             weighted.createOrReplaceTempView(table(shape.name, version))
         if TraceName.parse(shape.name).part is None:
             plain = weighted.drop(WEIGHT, ARRIVAL)
-            plain.createOrReplaceTempView(f"`{shape.name}`")
+            plain.createOrReplaceTempView(backquoted(shape.name))
 
     def types(self, node: Node) -> Mapping[str, str]:
         """Return column -> type of a stateless plan over declared relations."""

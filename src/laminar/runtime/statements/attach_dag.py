@@ -17,6 +17,7 @@ from laminar.dag import (
 )
 from laminar.delta.program import Shape
 from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, NotSupported
+from laminar.model.quoting import backquoted
 from laminar.model.trace_name import is_plain
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition, ViewDefinition
 from laminar.runtime.catalog.python_objects import OBJECT, Spread
@@ -136,7 +137,7 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Sp
 def _query(node: DagNode, inputs: tuple[str, ...]) -> str:
     """Return a node's SQL; a node without an operator passes its inputs on."""
     if node.operator is None:
-        return " UNION ALL ".join(f"SELECT * FROM `{name}`" for name in inputs)
+        return " UNION ALL ".join(f"SELECT * FROM {backquoted(name)}" for name in inputs)
     query: str = node.operator
     connected = {name.lower() for name in inputs}
     for name in relations_of(query):

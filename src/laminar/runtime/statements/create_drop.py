@@ -52,6 +52,7 @@ def create_table(engine: Engine, definition: TableDefinition, source: Source | N
 
 def _let_in(engine: Engine, definition: TableDefinition, source: Source | None) -> None:
     """Commit a table, with its connector if it has one."""
+    definition = replace(definition, born=engine.ledger.next_revision)
     try:
         if source is not None:
             engine.defined.sources[definition.name] = source
@@ -88,6 +89,7 @@ def create_view(engine: Engine, definition: ViewDefinition) -> None:
         engine.defined.catalog.refuse_duplicate(definition.name)
         if late_to is not None:
             engine.defined.catalog.refuse_duplicate(late_to)
+        definition = replace(definition, born=engine.ledger.next_revision)
         program = engine.defined.catalog.compile(definition)
         if late_to is not None and program.late is None:
             raise NotSupported("LATE DATA TO here", "read one relation with event time")
@@ -106,6 +108,7 @@ def create_operator(
     """Define a view that a Python operator maintains, and fill it."""
     with engine.changing(f"CREATE {definition.name}"):
         engine.defined.catalog.refuse_duplicate(definition.name)
+        definition = replace(definition, born=engine.ledger.next_revision)
         program = Program(definition.name, (applied(definition, operator, spread),))
         engine.defined.operators[definition.name] = operator
         engine.defined.catalog.add_view(definition, program)

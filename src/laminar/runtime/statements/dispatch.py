@@ -32,6 +32,7 @@ from laminar.sql import statements as s
 from laminar.sql.intervals import micros
 from laminar.sql.system import SYSTEM
 from laminar.sql.watermarks import delay_of
+from laminar.sql.with_options import without_connector
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
@@ -124,8 +125,7 @@ class StatementRunner:
             return None
         relation = self._engine.defined.catalog.resolve(statement.source)
         self._engine.work.pruning.refuse_reading(relation)
-        options = dict(statement.options)
-        connector = options.pop("connector", None)
+        connector, options = without_connector(dict(statement.options))
         if connector is None:
             hint = "WITH (connector = 'files', path = '...')"
             raise SqlSyntaxError("a sink needs a connector", hint=hint)
@@ -262,8 +262,7 @@ class StatementRunner:
 def table_definition(statement: s.CreateTable) -> TableDefinition:
     """Return what CREATE TABLE or CREATE SOURCE defines; raise if its parts do not go together."""
     refuse_own_columns([column.name for column in statement.columns])
-    options = dict(statement.options)
-    connector = options.pop("connector", None)
+    connector, options = without_connector(dict(statement.options))
     is_source = statement.kind is s.RelationKind.SOURCE
     strange = for_connector(options) if is_source else options
     if connector is None and strange:

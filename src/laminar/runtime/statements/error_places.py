@@ -19,6 +19,7 @@ from laminar.errors import (
 )
 from laminar.sql.keywords import keywords
 from laminar.sql.statements import CreateView, Explain, Insert, Statement
+from laminar.sql.time_travel import reads_relations
 from laminar.sql.tokens import Kind, Token, tokenize
 
 _E = TypeVar("_E", bound=LaminarError)
@@ -93,7 +94,9 @@ def _doubt(tokens: Sequence[Token], place: int) -> int:
     before = tokens[place - 1] if place else None
     if before is not None and before.kind is Kind.WORD and before.upper in _BEFORE_RELATION:
         return 0
-    return 1 if before is not None and before.is_symbol(",") else 2
+    if before is None or not before.is_symbol(","):
+        return 3
+    return 1 if reads_relations(tokens[:place]) else 2
 
 
 def _words(error: LaminarError) -> Iterator[str]:

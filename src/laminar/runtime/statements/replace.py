@@ -37,7 +37,7 @@ def replace_view(engine: Engine, definition: ViewDefinition) -> bool:
 
 def _replace(engine: Engine, definition: ViewDefinition) -> bool:
     old = _view(engine, definition.name)
-    definition = replace(definition, name=old.name)
+    definition = replace(definition, name=old.name, born=old.born)
     if _same(old, definition):
         return False
     if any(name.lower() == old.name.lower() for name in relations_of(definition.query)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from laminar.bridge.prefix import PrefixStage
 from laminar.errors import UnknownRelation
+from laminar.model.quoting import backquoted
 from laminar.runtime.catalog.consistency_groups import groups_of
 from laminar.runtime.catalog.definitions import (
     Definition,
@@ -234,13 +235,14 @@ def _statement_of(name: str, definition: Definition) -> str:
             f"{key} = '{value}'" for key, value in chosen.items() if value != OPTIONS[key].default
         ]
         options = f" WITH ({', '.join(other)})" if other else ""
-        return f"CREATE MATERIALIZED VIEW `{name}`{options} AS {definition.query}"
+        return f"CREATE MATERIALIZED VIEW {backquoted(name)}{options} AS {definition.query}"
     if isinstance(definition, TableDefinition):
         listed = ", ".join(
-            f"`{column}` {kind}{'' if nullable else ' NOT NULL'}"
+            f"{backquoted(column)} {kind}{'' if nullable else ' NOT NULL'}"
             for column, kind, nullable in definition.columns
         )
-        return f"CREATE {'SOURCE' if definition.is_source else 'TABLE'} `{name}` ({listed})"
+        kind = "SOURCE" if definition.is_source else "TABLE"
+        return f"CREATE {kind} {backquoted(name)} ({listed})"
     if isinstance(definition, LateDefinition):
         return f"-- {name}: rows that are late for {definition.view}"
     return f"-- {name}: a Python operator over {', '.join(definition.reads)}"
