@@ -35,22 +35,19 @@ _NAMES = {
     "errors": """
         AmbiguousColumns Backpressure BackpressureFull BadOption BadRequest BadSetting BadViewOption
         BridgeClosed BridgeError CheckpointCorrupt CheckpointTimeout ColumnOutOfReach ConnectorError
-        CorrelatedTooFar CursorCorrupt
-        CycleDetected DagError DataError DatabaseClosed DatabaseLocked DatabaseNotFound
-        DependentRefused DisconnectedNode DuplicateEdge DuplicateKey DuplicateName DuplicateNode
-        EpochExists EpochNotFound EventTimeError FanOutLimitExceeded FixedSparkSetting HasDependents
-        InvalidOperator InvalidPort InvalidQuery InvalidSchema InvalidSetting JavaUnavailable LaminarError
-        LoopFailed ManifestCorrupt MergeConflict MissingOption MvCycleDetected MvError
-        NoCheckpointFound NoCommonEpoch NoWatermark NoWindow NodeNotFound NonDeterministic
-        NotIncremental NotRetained NotSupported OperatorError OperatorNotFound PortUnavailable
-        ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists RowDoesNotFit RowDoesNotMatch
-        RowNotFound SchemaMismatch SegmentCorrupt SegmentMissing SourceError SourceNotFound
-        SourceReadFailed SparkAccessUnavailable SparkUnavailable SpillCorrupt SqlError
-        SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
-        TooManyCheckpoints UnknownColumn UnknownConnector UnknownFunction UnknownOption
-        SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
-        TooManyCheckpoints UnknownColumn UnknownConnector UnknownFunction UnknownOption
-        UnknownRelation UnknownSetting UnsupportedFormat UnsupportedSparkSetting
+        CorrelatedTooFar CursorCorrupt CycleDetected DagError DataError DatabaseClosed
+        DatabaseLocked DatabaseNotFound DependentRefused DisconnectedNode DuplicateEdge DuplicateKey
+        DuplicateName DuplicateNode EpochExists EpochNotFound EventTimeError FanOutLimitExceeded
+        FixedSparkSetting HasDependents InvalidOperator InvalidPort InvalidQuery InvalidSchema
+        InvalidSetting JavaUnavailable LaminarError LoopFailed ManifestCorrupt MergeConflict
+        MissingOption MvCycleDetected MvError NoCheckpointFound NoCommonEpoch NoWatermark NoWindow
+        NodeNotFound NonDeterministic NotIncremental NotRetained NotSupported OperatorError
+        OperatorNotFound PortUnavailable ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists
+        RowDoesNotFit RowDoesNotMatch RowNotFound SchemaMismatch SegmentCorrupt SegmentMissing
+        SourceError SourceNotFound SourceReadFailed SparkAccessUnavailable SparkUnavailable
+        SpillCorrupt SqlError SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded
+        TableRedefined TooManyCheckpoints UnknownColumn UnknownConnector UnknownFunction
+        UnknownOption UnknownRelation UnknownSetting UnsupportedFormat UnsupportedSparkSetting
         UnusableSparkSetting ViewNotFound WriteWithinEpoch WriterBusy
     """,
     "model": "EdgeId EpochId Field NodeId Schema StatePartitionId",
