@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,7 +21,7 @@ from laminar.errors import (
     TableRedefined,
     UnknownRelation,
 )
-from laminar.store import StateLock
+from laminar.store import StateLock, durable_files
 
 from . import numbers_source
 
@@ -241,3 +242,53 @@ def test_a_patience_longer_than_a_thread_can_wait_is_as_long_as_it_can(
     db.start()
     db.stop()
     db.close()
+
+
+# Ctrl-C
+
+
+@pytest.mark.parametrize("point", ["manifest.before_write", "manifest.after_rename"])
+@pytest.mark.parametrize("in_flight", [1, 2])
+def test_an_interruption_comes_before_a_commit_or_behind_it(
+    db: laminar.Database,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    point: str,
+    in_flight: int,
+) -> None:
+    """Else what is committed would be taken back, with its files."""
+    db.execute(f"SET laminar.epochs_in_flight = {in_flight}")
+    db.execute(numbers_source.declared("s", total=60, per_poll=5, max_rows=5))
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, SUM(n) AS n FROM s GROUP BY k")
+
+    def press(at: str) -> None:
+        if at == point:
+            monkeypatch.undo()
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(durable_files, "failpoint", press)
+    with pytest.raises(KeyboardInterrupt):
+        db.drain()
+    expected = {(k, sum(range(k, 60, 3))) for k in range(3)}
+    db.drain()
+    assert set(db.sql("SELECT * FROM v").rows()) == expected
+    db.close()
+    with laminar.connect(db.path, spark=spark) as again:
+        assert not again.recovery.set_aside
+        assert set(again.sql("SELECT * FROM v").rows()) == expected
+
+
+def test_an_interruption_of_a_definition_leaves_it_whole(
+    db: laminar.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def press(at: str) -> None:
+        if at == "manifest.after_rename":
+            monkeypatch.undo()
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(durable_files, "failpoint", press)
+    with pytest.raises(KeyboardInterrupt):
+        db.execute("CREATE TABLE t (n BIGINT)")
+    db.insert("t", [(1,)])
+    db.step()
+    assert db.sql("SELECT n FROM t").rows() == [(1,)]

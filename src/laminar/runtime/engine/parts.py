@@ -25,6 +25,7 @@ from laminar.runtime.epoch.runner import EpochRunner
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.differences import Differences
+from laminar.runtime.history.interrupts import INTERRUPTS
 from laminar.runtime.history.ledger import Contents, Ledger
 from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.history.timeline import Timeline
@@ -173,7 +174,7 @@ class Parts:
             what: the statement, for those who wait for it.
             affected: views whose columns may change on the way.
         """
-        with self.ledger.turn(what):
+        with INTERRUPTS.until_done(), self.ledger.turn(what):
             before = self.defined.catalog
             self.defined.catalog = before.copy()
             try:

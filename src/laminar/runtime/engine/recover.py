@@ -30,6 +30,7 @@ from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.level import level_turn
 from laminar.runtime.engine.open import attach_operator, build_source, define
+from laminar.runtime.history.interrupts import INTERRUPTS
 from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.output.sinks import SinkDefinition
 from laminar.runtime.spark.session import fixed_settings
@@ -148,7 +149,7 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
     built = _new_sources(engine, checkpoint_id) if definitions == "then" else {}
     ends: list[Callable[[], object]] = []
     try:
-        with level_turn(engine, what):
+        with INTERRUPTS.until_done(), level_turn(engine, what):
             done = _restore(engine, checkpoint_id, definitions, built, ends)
     except BaseException:
         with suppress(Exception):  # why it could not go back is what counts
@@ -223,6 +224,7 @@ def _restore(
     with engine.ledger.pending.held(engine.ledger.turn.patience):
         ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
         ends += [way for way in ways if way is not None]
+        INTERRUPTS.hold()
         done = go_back(
             engine.env.root,
             engine.work.checkpoints.storage,

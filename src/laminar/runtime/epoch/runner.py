@@ -19,6 +19,7 @@ from laminar.runtime.epoch.view_executor import MvPipelineExecutor, PassedOver
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.late_batch import LateBatch
 from laminar.runtime.event_time.watermarks import EpochTime
+from laminar.runtime.history.interrupts import INTERRUPTS
 from laminar.runtime.history.ledger import Ledger
 from laminar.runtime.ingest.arriving_rows import as_late
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
@@ -210,6 +211,10 @@ class EpochRunner:
 
     def commit(self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome) -> EpochReport:
         """Make an epoch true whose views have all moved or stayed."""
+        with INTERRUPTS.until_done():
+            return self._commit(begun, plan, outcome)
+
+    def _commit(self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome) -> EpochReport:
         ledger, epoch, traces = self._ledger, begun.epoch, outcome.traces
         kept = self._defined.time_settings.late_rows_kept
         scheduler, now_ms = self._scheduler, begun.epoch_time.now_ms

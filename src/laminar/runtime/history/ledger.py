@@ -14,6 +14,7 @@ from laminar.errors import ReadOnlyDatabase
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.runtime.history.compactor import Compactor
+from laminar.runtime.history.interrupts import INTERRUPTS
 from laminar.runtime.history.timeline import Timeline
 from laminar.runtime.history.turn import WriterTurn
 from laminar.store import EpochLog, PendingLog
@@ -88,11 +89,22 @@ class Ledger:
         report: Mapping[str, Any] | None = None,
     ) -> None:
         """Make an epoch, or a new revision of the current one, durable and visible."""
+        with INTERRUPTS.until_done():
+            self._commit(epoch, traces, offsets, report)
+
+    def _commit(
+        self,
+        epoch: int,
+        traces: Mapping[str, Trace],
+        offsets: Mapping[str, Any],
+        report: Mapping[str, Any] | None,
+    ) -> None:
         if self._read_only:
             raise ReadOnlyDatabase("a commit", str(self._root))
         contents = self.describe(epoch, report)
         pins = tuple(self.pins)  # a view that is built beside the epochs lets go of its own
         self.timeline.pinned = frozenset().union(*(pinned(epoch) for pinned in pins))
+        INTERRUPTS.hold()
         self.timeline.commit(
             epoch,
             traces=traces,
