@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from laminar.model.same_row import collation_of
 from laminar.plan.context import CommonTables, Context, Lowered
 from laminar.plan.joins import Pair
 from laminar.plan.nodes import Node
@@ -60,7 +61,8 @@ def nested(ctx: Context, query: exp.Expr, node: Node, outer: Scope, ctes: Common
     """Plan a nested query for all rows of the plan around it at once."""
     wanted = _mentioned(ctx, query, node, outer)
     while wanted:
-        domain = Domain(outer, values_of(ctx, node, wanted))
+        # 0.0 and -0.0 are one value here, as they are in the domains that Spark makes of a query.
+        domain = Domain(outer, values_of(ctx, node, wanted, by_code=_has_spellings))
         lowered: Lowered = ctx.query(query, domain, ctes)
         used = tuple(column for column in wanted if column in domain.used)
         if used == wanted:
@@ -69,6 +71,10 @@ def nested(ctx: Context, query: exp.Expr, node: Node, outer: Scope, ctes: Common
         wanted = used
     lowered = ctx.query(query, None, ctes)
     return Nested(lowered.node, lowered.names, None)
+
+
+def _has_spellings(kind: str) -> bool:
+    return collation_of(kind) is not None
 
 
 def _mentioned(ctx: Context, query: exp.Expr, node: Node, outer: Scope) -> tuple[str, ...]:
