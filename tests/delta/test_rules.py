@@ -14,6 +14,7 @@ from laminar.delta.linear import (
     delta_union_all,
 )
 from laminar.delta.render import change
+from laminar.model.same_row import RowType
 from laminar.plan.nodes import (
     Anti,
     Constant,
@@ -157,11 +158,11 @@ def test_a_scan_knows_what_its_relation_is() -> None:
 
 
 def test_equal_rows_are_added_up_and_a_weight_is_so_many_rows() -> None:
-    assert consolidate("q", ("c1",)) == (
+    assert consolidate("q", RowType(("c1",), ("int",))) == (
         "SELECT c1, SUM(__weight) AS __weight FROM (q) GROUP BY c1 HAVING SUM(__weight) <> 0"
     )
-    assert "GROUP BY" not in bag("q", ("c1",), positive=True)
-    assert "GROUP BY" in bag("q", ("c1",), positive=False)
+    assert "GROUP BY" not in bag("q", RowType(("c1",), ("int",)), positive=True)
+    assert "GROUP BY" in bag("q", RowType(("c1",), ("int",)), positive=False)
 
 
 def test_names_of_faces_are_plain_and_do_not_meet() -> None:

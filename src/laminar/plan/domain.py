@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from laminar.model.same_row import collation_of
 from laminar.plan.context import CommonTables, Context, Lowered
 from laminar.plan.joins import Pair
 from laminar.plan.nodes import Node
@@ -60,7 +61,8 @@ def nested(ctx: Context, query: exp.Expr, node: Node, outer: Scope, ctes: Common
     """Plan a nested query for all rows of the plan around it at once."""
     wanted = mentioned(ctx, query, node, outer)
     while wanted:
-        domain = Domain(outer, values_of(ctx, node, wanted))
+        # 0.0 and -0.0 are one value here, as they are in the domains that Spark makes of a query.
+        domain = Domain(outer, values_of(ctx, node, wanted, by_code=_has_spellings))
         lowered: Lowered = ctx.query(query, domain, ctes)
         used = tuple(column for column in wanted if column in domain.used)
         if used == wanted:
@@ -76,6 +78,10 @@ def nests_twice(query: exp.Expr) -> bool:
     outermost = query.find(exp.Select)
     around = (each.find_ancestor(exp.Select) for each in query.find_all(exp.Select))
     return any(each is not None and each is not outermost for each in around)
+
+
+def _has_spellings(kind: str) -> bool:
+    return collation_of(kind) is not None
 
 
 def mentioned(ctx: Context, query: exp.Expr, node: Node, outer: Scope) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from laminar.plan.scope import Scope, reads, unique
 class Values:
     """The distinct values of some columns of a plan, under names of their own.
 
-    An expression may tell values apart that Spark groups as one (0.0 and -0.0), so here they are
-    told apart by their bytes: as codes, from which the values are had again.
+    An expression may tell values apart that Spark groups as one, so here they are told apart by
+    their bytes: as codes, from which the values are had again.
     """
 
     node: Aggregate

@@ -9,6 +9,8 @@ equality, NULL with NULL.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from laminar.model.same_row import encoded, has_code
@@ -18,12 +20,27 @@ from laminar.plan.outer_values import Values
 from laminar.plan.scope import reads, text
 
 
-def values_of(ctx: Context, node: Node, columns: tuple[str, ...]) -> Values:
-    """Return the distinct values of some columns of a plan."""
+def values_of(
+    ctx: Context,
+    node: Node,
+    columns: tuple[str, ...],
+    by_code: Callable[[str], bool] = has_code,
+) -> Values:
+    """Return the distinct values of some columns of a plan.
+
+    Args:
+        ctx: names columns, and knows types.
+        node: the plan.
+        columns: the columns.
+        by_code: tells for a type whether to tell its values apart by their bytes.
+    """
     names = {column: ctx.fresh() for column in columns}
     types = ctx.typer.types(Project(node, tuple((column, column) for column in columns)))
-    kinds = {column: types[column] for column in columns if has_code(types[column])}
-    items = tuple((encoded(column, types[column]), name) for column, name in names.items())
+    kinds = {column: types[column] for column in columns if by_code(types[column])}
+    items = tuple(
+        (encoded(column, kinds[column]) if column in kinds else column, name)
+        for column, name in names.items()
+    )
     rows = Project(node, items)
     return Values(Aggregate(rows, rows.columns, ()), names, kinds)
 

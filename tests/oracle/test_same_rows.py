@@ -1,0 +1,113 @@
+"""Values that are equal to Spark but not the same, and sums at the edge of their types."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from laminar.errors import LaminarError, RowNotFound
+from laminar.session import connect
+from laminar.testing import Oracle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LEAST = "(MIN(s COLLATE UTF8_BINARY) COLLATE UTF8_LCASE)"
+_COLLATED = "(s COLLATE UTF8_LCASE)"
+
+VIEWS = {
+    "rows": "SELECT * FROM t",
+    "told": "SELECT CAST(d AS STRING) AS d, MAP_KEYS(m) AS m, TO_JSON(st) AS st FROM t",
+    "keys": "SELECT d, COUNT(*) AS n FROM t GROUP BY d",
+    "both": "SELECT d FROM t INTERSECT ALL SELECT d FROM t WHERE k > 1",
+    "joined": "SELECT a.d, b.d AS e FROM t a JOIN t b ON a.d = b.d AND a.k < b.k",
+    "asked": "SELECT d, (SELECT COUNT(*) FROM t u WHERE CAST(u.d AS STRING) < CAST(t.d AS STRING))"
+    " AS n FROM t",
+    "paired": "SELECT a.d, b.k FROM t a LEFT JOIN t b ON CAST(a.d AS STRING) < CAST(b.d AS STRING)",
+    "nested": "SELECT xs FROM t UNION ALL SELECT xs FROM t WHERE k = 1",
+    "spelled": f"SELECT {_COLLATED} AS s FROM t",
+    "of_text": f"SELECT {_COLLATED} AS s, COUNT(*) AS n FROM t GROUP BY {_COLLATED}",
+    "of_spread": f"SELECT {_COLLATED} AS s, STDDEV(k) AS n FROM t GROUP BY {_COLLATED}",
+    "of_groups": "SELECT s || '!' AS s, n FROM of_text",
+    "one_side": f"SELECT {_COLLATED} AS s FROM t WHERE k > 1 INTERSECT SELECT {_COLLATED} FROM t",
+    "least": "SELECT MIN(d) AS a, MAX(d) AS b FROM t WHERE d = 0",
+    "first": f"SELECT {_COLLATED} AS s FROM t ORDER BY s LIMIT 2",
+}
+
+SOME = ("told", "keys", "of_text", "least", "first")
+"""What every run looks at."""
+
+TRUTHS = {
+    "of_text": f"SELECT {_LEAST} AS s, COUNT(*) AS n FROM t GROUP BY {_COLLATED}",
+    "of_spread": f"SELECT {_LEAST} AS s, STDDEV(k) AS n FROM t GROUP BY {_COLLATED}",
+    "one_side": f"SELECT {_LEAST} AS s FROM t WHERE k > 1 GROUP BY {_COLLATED}",
+    "least": "SELECT DOUBLE(MIN(STRING(d))) AS a, DOUBLE(MAX(STRING(d))) AS b FROM t WHERE d = 0",
+    "first": f"SELECT {_COLLATED} AS s FROM t ORDER BY s, s COLLATE UTF8_BINARY LIMIT 2",
+}
+"""Where Spark answers what it meets first."""
+
+DDL = (
+    "k INT, d DOUBLE, l BIGINT, s STRING, xs ARRAY<FLOAT>, m MAP<STRING, INT>, st STRUCT<a: DOUBLE>"
+)
+
+Row = tuple[Any, ...]
+MOST, LEAST = 2**63 - 1, -(2**63)
+MINUS: Row = (1, -0.0, LEAST, "a", [-0.0], {"y": 1, "x": 2}, (-0.0,))
+PLUS: Row = (1, 0.0, 5, "A", [0.0], {"x": 2, "y": 1}, (0.0,))
+NAN: Row = (3, math.nan, MOST, "B", [math.nan], {"x": 1}, (math.nan,))
+OTHER: Row = (2, 0.0, MOST, "A", [0.0], {"x": 2, "y": 1}, (0.0,))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("names", [SOME, pytest.param(tuple(VIEWS), marks=pytest.mark.long)])
+def test_rows_that_are_equal_but_not_the_same(names: tuple[str, ...], spark: SparkSession) -> None:
+    with connect(spark=spark) as db:
+        oracle = Oracle(db, spark, truths=TRUTHS)
+        oracle.table("t", DDL)
+        for name in names:
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name]}")
+        oracle.insert("t", [MINUS, PLUS, PLUS, NAN])
+        oracle.step()
+        oracle.insert("t", [MINUS, OTHER])
+        oracle.delete("t", [PLUS, NAN])
+        oracle.step()
+        oracle.delete("t", [MINUS, MINUS])
+        oracle.insert("t", [NAN, (4, -0.0, 1, "b", None, None, None)])
+        oracle.step()
+        with pytest.raises(RowNotFound):
+            db.delete("t", [MINUS])
+        assert db.execute("DELETE FROM t WHERE d = 0") is not None
+        oracle.tables["t"].delete([row for row in oracle.tables["t"].rows if row[1] == 0])
+        oracle.step()
+
+
+@pytest.mark.spark
+def test_a_sum_that_outgrew_its_type_is_there_again(spark: SparkSession) -> None:
+    with connect(spark=spark) as db:
+        oracle = Oracle(db, spark)
+        oracle.table("t", "k INT, l BIGINT")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, SUM(l) AS s FROM t GROUP BY k")
+        oracle.insert("t", [(1, LEAST), (1, MOST), (2, 1)])
+        oracle.step()
+        oracle.delete("t", [(1, LEAST)])
+        oracle.step()
+        oracle.insert("t", [(1, MOST), (1, MOST)])
+        db.step()
+        with pytest.raises(LaminarError, match="overflow"):
+            db.sql("SELECT * FROM v").rows()
+        oracle.delete("t", [(1, MOST), (1, MOST)])
+        oracle.step()
+
+
+@pytest.mark.spark
+def test_a_key_is_equal_as_spark_has_it(spark: SparkSession) -> None:
+    with connect(spark=spark) as db:
+        db.execute("CREATE SOURCE t (k DOUBLE, x INT, PRIMARY KEY (k))")
+        db.insert("t", [(0.0, 1), (-0.0, 2)])
+        db.step()
+        db.insert("t", [(0.0, 2)])
+        db.step()
+        ((key, x),) = db.sql("SELECT * FROM t").rows()
+        assert (math.copysign(1, key), x) == (1.0, 2)
