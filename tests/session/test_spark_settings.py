@@ -62,8 +62,8 @@ def agree(db: laminar.Database, spark: SparkSession, rows: list[Any]) -> None:
 
 
 @contextmanager
-def stripped(folder: Path) -> Iterator[None]:
-    """Make manifests of a folder as they were before they told of Spark's settings."""
+def older_format() -> Iterator[None]:
+    """Write manifests as they were before they told of Spark's settings."""
     had = EngineState.to_json
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EngineState, "to_json", lambda self: {**had(self), "spark": {}})
@@ -102,7 +102,7 @@ def test_a_view_means_the_same_whatever_the_session_says(
 
 def test_what_is_restored_is_under_the_same_settings(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "db"
-    with stripped(folder), laminar.connect(folder, spark=session(spark, HERE)) as db:
+    with older_format(), laminar.connect(folder, spark=session(spark, HERE)) as db:
         db.execute(f"CREATE TABLE t ({COLUMNS})")
         for name, sql in VIEWS.items():
             db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
@@ -137,8 +137,6 @@ def test_a_setting_that_this_spark_refuses_is_named(spark: SparkSession, tmp_pat
     with laminar.connect(tmp_path, spark=spark) as db:
         db.execute("CREATE TABLE t (a INT)")
         db.execute("SET laminar.retained_epochs = 3")
-        path = ManifestStore(tmp_path).latest()
-    del path
     with pytest.MonkeyPatch.context() as patch:
         had = EngineState.from_json
         strange = {ZONE: "Mars/Olympus"}

@@ -232,7 +232,7 @@ def _settle(session: SparkSession, spark: SparkSession) -> None:
 
 def _unchanged(spark: SparkSession, made: SparkSession) -> dict[str, str]:
     """Return what is in effect in a session that was made beside another."""
-    if not hasattr(spark, "_jsparkSession"):
+    if not hasattr(spark, "newSession"):
         # A clone: it follows what is set in the other.
         return in_effect(made, access_to(spark).set_in(made))
     found = _UNCHANGED.get(spark)
@@ -264,7 +264,6 @@ def suit(session: SparkSession, *, changed: int, held: int) -> None:
 def partitions() -> int:
     """Into how many parts large statements shuffle."""
     return max(2, min(16, os.cpu_count() or 2))
-
 
 
 @dataclass(slots=True)
