@@ -38,8 +38,8 @@ _NAMES = {
         CycleDetected DagError DataError DatabaseClosed DatabaseLocked DatabaseNotFound
         DependentRefused DisconnectedNode DuplicateEdge DuplicateKey DuplicateName DuplicateNode
         EpochExists EpochNotFound EventTimeError FanOutLimitExceeded FixedSparkSetting HasDependents
-        InvalidOperator InvalidPort InvalidQuery InvalidSchema InvalidSetting JavaUnavailable LaminarError
-        LoopFailed ManifestCorrupt MergeConflict MissingOption MvCycleDetected MvError
+        InvalidOperator InvalidPort InvalidQuery InvalidSchema InvalidSetting JavaUnavailable
+        LaminarError LoopFailed ManifestCorrupt MergeConflict MissingOption MvCycleDetected MvError
         NoCheckpointFound NoCommonEpoch NoWatermark NoWindow NodeNotFound NonDeterministic
         NotIncremental NotRetained NotSupported OperatorError OperatorNotFound PortUnavailable
         ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists RowDoesNotFit RowDoesNotMatch

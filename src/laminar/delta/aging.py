@@ -1,8 +1,8 @@
 """Rows that come and go with the clock.
 
 A row of U is there at T if start ≤ T < end; a NULL is no limit. Where the conditions move the clock
-by days of a zone in which days differ, T is the clock after that (`Aging.clock`), which an hour that
-comes twice sets back. From T₀ to T₁:
+by days of a zone in which days differ, T is that clock (`Aging.clock`), which may also go back: in
+an hour that comes twice. From T₀ to T₁:
 
     ΔV = there(T₁) ΔU  +  (there(T₁) − there(T₀)) U₀
 
