@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
 from laminar.errors import ReadTooLate
+from laminar.model.quoting import backquoted, string_literal
+from laminar.model.sql_time import as_utc
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal, is_gone
 
 if TYPE_CHECKING:
@@ -50,15 +51,15 @@ class Result:
         return self._frame
 
     def arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table."""
+        """Return the rows as an Arrow table; instants have the zone of the database."""
         return self._run(lambda frame: frame.toArrow())
 
     def pandas(self) -> pd.DataFrame:
-        """Return the rows as a pandas DataFrame."""
+        """Return the rows as a pandas DataFrame; instants are in UTC."""
         with warnings.catch_warnings():
             # A query that fails is warned about at length, and then raised as well.
             warnings.filterwarnings("ignore", "toPandas attempted Arrow", UserWarning)
-            return self._run(lambda frame: frame.toPandas())
+            return self._run(lambda frame: _in_utc(frame).toPandas())
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return all rows as tuples; instants are in UTC."""
@@ -74,16 +75,15 @@ class Result:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Yield the rows as tuples, without ever holding all of them."""
-        instants = _holds_instants(self._frame.schema)
 
         def begun(frame: DataFrame) -> tuple[Iterator[Row], Row | None]:
-            found = frame.toLocalIterator(prefetchPartitions=True)
+            found = _in_utc(frame).toLocalIterator(prefetchPartitions=True)
             return found, next(found, None)
 
         # Up to the first row it can still begin again, on a newer epoch.
         rows, row = self._run(begun)
         while row is not None:
-            yield tuple(_in_utc(row, self._frame.schema) if instants else row)
+            yield tuple(row)
             row = self._run(lambda _: next(rows, None), may_repeat=False)
 
     def show(self, limit: int = 20) -> None:
@@ -99,9 +99,7 @@ class Result:
             console.print(f"... more than {limit} rows")
 
     def _collect(self, part: Callable[[DataFrame], DataFrame]) -> list[Row]:
-        rows = self._run(lambda frame: part(frame).collect())
-        schema = self._frame.schema
-        return [_in_utc(row, schema) for row in rows] if _holds_instants(schema) else rows
+        return self._run(lambda frame: _in_utc(part(frame)).collect())
 
     def _run(self, form: Callable[[DataFrame], _T], *, may_repeat: bool = True) -> _T:
         """Run; if files of the epoch were removed meanwhile, run once more on a newer one."""
@@ -184,24 +182,39 @@ def _holds_instants(kind: DataType) -> bool:
     return isinstance(kind, TimestampType)
 
 
-def _in_utc(value: Any, kind: DataType) -> Any:
-    """Return a collected value with its instants in UTC: Spark gives them in the local zone."""
-    if value is None:
-        return None
+def _in_utc(frame: DataFrame) -> DataFrame:
+    """Return the same rows with each instant as its time in UTC, which has no zone.
+
+    PySpark would give instants in the zone of this process, or of the session: there some times
+    come twice, and the first and last years of the calendar are not all there.
+    """
+    if not _holds_instants(frame.schema):
+        return frame
+    names = [f"c{place}" for place in range(len(frame.columns))]  # those of the query may repeat
+    kinds = [field.dataType for field in frame.schema.fields]
+    items = [f"{_time(name, kind)} AS {name}" for name, kind in zip(names, kinds, strict=True)]
+    return frame.toDF(*names).selectExpr(*items).toDF(*frame.columns)
+
+
+def _time(value: str, kind: DataType, depth: int = 0) -> str:
+    """Render a value with its instants in UTC."""
+    if not _holds_instants(kind):
+        return value
+    each, key = f"e{depth}", f"k{depth}"
     match kind:
-        case TimestampType():
-            assert isinstance(value, datetime)
-            return value.astimezone(UTC).replace(tzinfo=None)
         case StructType():
-            parts = zip(value, kind.fields, strict=True)
-            made = Row(*(_in_utc(part, field.dataType) for part, field in parts))
-            made.__fields__ = value.__fields__
-            return made
+            parts = (
+                f"{string_literal(field.name)}, "
+                + _time(f"{value}.{backquoted(field.name)}", field.dataType, depth)
+                for field in kind.fields
+            )
+            return f"IF({value} IS NULL, NULL, NAMED_STRUCT({', '.join(parts)}))"
         case ArrayType():
-            return [_in_utc(part, kind.elementType) for part in value]
+            inner = _time(each, kind.elementType, depth + 1)
+            return f"TRANSFORM({value}, {each} -> {inner})"
         case MapType():
-            return {
-                _in_utc(key, kind.keyType): _in_utc(part, kind.valueType)
-                for key, part in value.items()
-            }
-    return value
+            keys = _time(key, kind.keyType, depth + 1)
+            values = _time(each, kind.valueType, depth + 1)
+            found = f"TRANSFORM_VALUES({value}, ({key}, {each}) -> {values})"
+            return f"TRANSFORM_KEYS({found}, ({key}, {each}) -> {keys})"
+    return as_utc(value)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import random
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +17,7 @@ import pytest
 import laminar
 from laminar.model.state import EngineState
 from laminar.store import ManifestStore
-from laminar.testing import Oracle
+from laminar.testing import ManualClock, Oracle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,8 +65,8 @@ def agree(db: laminar.Database, spark: SparkSession, rows: list[Any]) -> None:
 
 
 @contextmanager
-def stripped(folder: Path) -> Iterator[None]:
-    """Make manifests of a folder as they were before they told of Spark's settings."""
+def older_format() -> Iterator[None]:
+    """Write manifests as they were before they told of Spark's settings."""
     had = EngineState.to_json
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EngineState, "to_json", lambda self: {**had(self), "spark": {}})
@@ -102,7 +105,7 @@ def test_a_view_means_the_same_whatever_the_session_says(
 
 def test_what_is_restored_is_under_the_same_settings(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "db"
-    with stripped(folder), laminar.connect(folder, spark=session(spark, HERE)) as db:
+    with older_format(), laminar.connect(folder, spark=session(spark, HERE)) as db:
         db.execute(f"CREATE TABLE t ({COLUMNS})")
         for name, sql in VIEWS.items():
             db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
@@ -137,8 +140,6 @@ def test_a_setting_that_this_spark_refuses_is_named(spark: SparkSession, tmp_pat
     with laminar.connect(tmp_path, spark=spark) as db:
         db.execute("CREATE TABLE t (a INT)")
         db.execute("SET laminar.retained_epochs = 3")
-        path = ManifestStore(tmp_path).latest()
-    del path
     with pytest.MonkeyPatch.context() as patch:
         had = EngineState.from_json
         strange = {ZONE: "Mars/Olympus"}
@@ -151,21 +152,172 @@ def test_a_setting_that_this_spark_refuses_is_named(spark: SparkSession, tmp_pat
             laminar.connect(tmp_path, spark=spark)
 
 
-@pytest.mark.parametrize("statement", ["SET spark.sql.ansi.enabled = false", "SET TIME ZONE 'UTC'"])
-def test_a_setting_that_is_part_of_the_database_stays(statement: str) -> None:
-    from laminar.sql import parse_script
+ZONES = (
+    "America/New_York",
+    "Europe/Amsterdam",
+    "Asia/Kolkata",
+    "Australia/Lord_Howe",
+    "Pacific/Apia",
+    "UTC",
+)
+TIMES = [
+    datetime(1, 1, 1),
+    datetime(9999, 12, 31, 23, 59, 59, 999999),
+    datetime(1582, 10, 10),
+    datetime(1883, 11, 18, 12, 1),
+    datetime(1936, 6, 1, 0, 0, 13),
+    datetime(1969, 12, 31, 23, 59, 59, 1),
+    datetime(2011, 12, 30, 12),
+    # Skipped, or twice there, in one zone or another.
+    datetime(2026, 3, 8, 2, 30),
+    datetime(2026, 3, 29, 2, 30),
+    datetime(2026, 11, 1, 1, 30),
+    datetime(2026, 11, 1, 5, 30),
+    datetime(2026, 11, 1, 6, 30),
+    datetime(2026, 10, 4, 2, 15),
+]
+ALL = (
+    "k INT, ts TIMESTAMP, n TIMESTAMP_NTZ, d DATE, s STRUCT<a: TIMESTAMP, `b c`: TIMESTAMP_NTZ>,"
+    " l ARRAY<TIMESTAMP>, m MAP<TIMESTAMP, TIMESTAMP_NTZ>, i INTERVAL DAY TO SECOND"
+)
 
-    with pytest.raises(laminar.FixedSparkSetting):
-        list(parse_script(statement))
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let this process be in another zone than the database."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
-def test_the_oracle_can_have_settings(spark: SparkSession) -> None:
-    with laminar.connect(spark=session(spark, HERE)) as db:
-        oracle = Oracle(db, spark, settings=HERE)
-        oracle.table("t", COLUMNS)
-        for name, sql in VIEWS.items():
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize(
+    "zone", [*ZONES[:1], *(pytest.param(each, marks=pytest.mark.long) for each in ZONES[1:])]
+)
+def test_times_come_back_as_they_were_given_and_can_be_deleted(
+    spark: SparkSession, zone: str
+) -> None:
+    rows = [
+        (k, t, t, t.date(), (t, t), [t, None], {t: t}, timedelta(days=k, hours=-3))
+        for k, t in enumerate(TIMES)
+    ]
+    short = f"SELECT k, ts, n, d FROM t WHERE k >= {len(rows) - 9}"  # pandas knows few centuries
+    with laminar.connect(spark=session(spark, {ZONE: zone})) as db:
+        db.execute(f"CREATE TABLE t ({ALL})")
+        db.execute("CREATE TABLE u (k INT, ts TIMESTAMP, n TIMESTAMP_NTZ, d DATE)")
+        db.execute("CREATE MATERIALIZED VIEW c AS SELECT k, COUNT(*) AS n FROM t GROUP BY k")
+        db.execute("CREATE MATERIALIZED VIEW e AS SELECT n, COUNT(*) AS c FROM u GROUP BY n")
+        db.insert("t", rows)
+        db.step()
+        found = db.sql("SELECT * FROM t ORDER BY k").rows()
+        assert [(*r[:4], tuple(r[4]), *r[5:]) for r in found] == rows
+        for form in (list, laminar.Result.arrow, laminar.Result.pandas, laminar.Result.spark):
+            db.execute(f"INSERT INTO u {short}")
+            db.step()
+            assert db.delete("u", form(db.sql("SELECT * FROM u"))) == 9
+            db.step()
+            assert db.sql("SELECT * FROM e").rows() == []
+        db.delete("t", found)
+        db.insert("t", rows[:1])
+        db.step()
+        assert db.sql("SELECT * FROM c").rows() == [(0, 1)]
+
+
+WEEK = "ts > now() - INTERVAL '7' DAY AND n < now() - INTERVAL '1' DAY - INTERVAL '30' MINUTE"
+
+
+@pytest.mark.parametrize(
+    ("zone", "turn"),
+    [
+        ("America/New_York", datetime(2026, 11, 1, 6)),
+        pytest.param("Europe/Amsterdam", datetime(2026, 3, 29, 1), marks=pytest.mark.long),
+        pytest.param("Australia/Lord_Howe", datetime(2026, 4, 4, 15), marks=pytest.mark.long),
+        pytest.param("Pacific/Apia", datetime(2011, 12, 30, 10), marks=pytest.mark.long),
+    ],
+)
+def test_rows_age_by_days_of_the_zone(spark: SparkSession, zone: str, turn: datetime) -> None:
+    clock = ManualClock(turn - timedelta(days=1))
+    times = [turn + timedelta(minutes=30 * at) for at in range(-8 * 48, -6 * 48)]
+    times += [turn + timedelta(minutes=30 * at) for at in range(-3 * 48, 48)]
+    rows = [(each, turn + timedelta(minutes=45 * at)) for at, each in enumerate(times, -300)]
+    asked = session(spark, {ZONE: zone})
+    schema = "ts TIMESTAMP, n TIMESTAMP_NTZ"
+    utc = [(ts.replace(tzinfo=UTC), n) for ts, n in rows]
+    asked.createDataFrame(utc, schema).createOrReplaceTempView("t")
+    settings = laminar.TimeSettings(clock=clock)
+    with laminar.connect(spark=asked, settings=settings) as db:
+        db.execute(f"CREATE TABLE t ({schema})")
+        db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT ts, n FROM t WHERE {WEEK}")
+        db.insert("t", rows)
+        for hours in (0, 22, 1.5, 1, 0.75, 0.5, 24, 5 * 24, 0.5, 1):
+            clock.advance(3600 * hours)
+            db.step()
+            now = f"TIMESTAMP_MILLIS({clock()})"
+            truth = asked.sql(
+                f"SELECT unix_micros(ts), n FROM t WHERE {WEEK}".replace("now()", now)
+            )
+            found = db.sql("SELECT unix_micros(ts), n FROM v").rows()
+            assert sorted(found) == sorted(map(tuple, truth.collect())), hours
+
+
+TIMED = {
+    "days": "SELECT date_trunc('DAY', ts) d, HOUR(ts) h, COUNT(*) c FROM a GROUP BY 1, 2",
+    "near": "SELECT a.k, a.ts, b.ts AS t2 FROM a JOIN b"
+    " ON a.ts BETWEEN b.ts - INTERVAL '1' DAY AND b.ts + INTERVAL '2' HOUR",
+    "far": "SELECT a.k, a.ts, b.ts AS t2 FROM a JOIN b"
+    " ON a.ts BETWEEN b.ts - INTERVAL '36' HOUR AND b.ts - INTERVAL '24' HOUR",
+    "session": "SELECT k, session_window(ts, '24 hours') w, COUNT(*) c FROM a"
+    " GROUP BY k, session_window(ts, '24 hours')",
+    "dayly": "SELECT k, session_window(ts, '1 day') w, COUNT(*) c FROM a"
+    " GROUP BY k, session_window(ts, '1 day')",
+    "plain": "SELECT ts + INTERVAL '1' DAY x, CAST(n AS TIMESTAMP) q, CAST(ts AS DATE) d FROM a",
+    "hops": "SELECT HOP_START(n, INTERVAL '6' HOUR, INTERVAL '1' DAY) s, COUNT(*) c FROM a"
+    " GROUP BY HOP(n, INTERVAL '6' HOUR, INTERVAL '1' DAY)",
+    "mixed": "SELECT a.k, COUNT(*) c FROM a JOIN b ON a.n = b.ts GROUP BY a.k",
+}
+TURNS = (datetime(2026, 3, 8, 7), datetime(2026, 11, 1, 6), datetime(2011, 12, 30, 10))
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
+def test_views_go_by_the_clock_of_the_database(spark: SparkSession, seed: int) -> None:
+    chance = random.Random(seed)
+    settings = {ZONE: chance.choice(ZONES[:5])}
+    turn = chance.choice(TURNS)
+
+    def some() -> tuple[int, datetime, datetime]:
+        first, second = (turn + timedelta(minutes=chance.randint(-3600, 3600)) for _ in "ab")
+        return chance.randint(0, 2), first, second
+
+    with laminar.connect(spark=session(spark, settings)) as db:
+        oracle = Oracle(db, spark, settings=settings)
+        for name in "ab":
+            ddl = "k INT, ts TIMESTAMP, n TIMESTAMP_NTZ, WATERMARK FOR ts AS ts"
+            oracle.table(name, ddl)
+        for name, sql in TIMED.items():
             db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
-        from datetime import datetime
+        for _ in range(3):
+            for name in "ab":
+                oracle.insert(name, [some() for _ in range(6)])
+            oracle.delete("a", oracle.tables["a"].rows[:2])
+            oracle.step()
 
-        oracle.insert("t", [("1", 1, 0, datetime(2026, 3, 8, 7, 30)), ("x", 1, 2, None)])
-        oracle.step()
+
+def test_times_without_a_zone_are_measured_by_the_clock_of_the_database(
+    spark: SparkSession,
+) -> None:
+    clock = ManualClock(datetime(2026, 1, 1, 12))
+    time_settings = laminar.TimeSettings(clock=clock)
+    asked = session(spark, {ZONE: "Asia/Kolkata"})
+    with laminar.connect(spark=asked, settings=time_settings) as db:
+        db.execute("CREATE TABLE t (n TIMESTAMP_NTZ, WATERMARK FOR n AS n)")
+        db.execute(
+            "CREATE MATERIALIZED VIEW v AS SELECT TUMBLE_START(n, INTERVAL '1' HOUR) AS s,"
+            " COUNT(*) AS c FROM t GROUP BY TUMBLE(n, INTERVAL '1' HOUR) EMIT ON WINDOW CLOSE"
+        )
+        now = datetime(2026, 1, 1, 17, 30)
+        db.insert("t", [(now - timedelta(hours=2),), (now,), (now + timedelta(hours=2),)])
+        db.step()
+        assert db.sql("SELECT * FROM v").rows() == [(datetime(2026, 1, 1, 15), 1)]
+        assert db.sql("SELECT n FROM t ORDER BY n").rows() == [(now - timedelta(hours=2),), (now,)]

@@ -1,6 +1,8 @@
 """Rows that come and go with the clock.
 
-A row of U is there at T if start ≤ T < end; a NULL is no limit. From T₀ to T₁:
+A row of U is there at T if start ≤ T < end; a NULL is no limit. Where the conditions move the clock
+by days of a zone in which days differ, T is that clock (`Aging.clock`), which may also go back: in
+an hour that comes twice. From T₀ to T₁:
 
     ΔV = there(T₁) ΔU  +  (there(T₁) − there(T₀)) U₀
 
@@ -18,16 +20,18 @@ from laminar.model.trace import WEIGHT
 def there(relation: Aged, moment: int) -> str:
     """Render the test that a row is there at a moment."""
     start, end = relation.node.start, relation.node.end
+    now = relation.node.clock(moment)
     return (
-        f"(({start} IS NULL OR {below(start, moment + 1)})"
-        f" AND ({end} IS NULL OR NOT ({below(end, moment + 1)})))"
+        f"(({start} IS NULL OR {below(start, now + 1)})"
+        f" AND ({end} IS NULL OR NOT ({below(end, now + 1)})))"
     )
 
 
 def passing(relation: Aged, before: int, after: int) -> str:
-    """Render the test that time reaches a limit of a row."""
+    """Render the test that time reaches a limit of a row, in whichever direction."""
+    low, high = sorted(map(relation.node.clock, (before, after)))
     tests = [
-        f"({below(limit, after + 1)} AND NOT ({below(limit, before + 1)}))"
+        f"({below(limit, high + 1)} AND NOT ({below(limit, low + 1)}))"
         for limit in (relation.node.start, relation.node.end)
     ]
     return f"({' OR '.join(tests)})"

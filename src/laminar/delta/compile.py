@@ -383,7 +383,7 @@ class _Compiler:
         kept = self._stateful(node.input, lambda given: self._mapped(given, cut))
         types = self.types.types(cut)
         shape = Shape(self._name(), node.columns, tuple(types[name] for name in node.columns))
-        return Aged(shape, Aging(kept, node.start, node.end), (kept.relation,))
+        return Aged(shape, replace(node, input=kept), (kept.relation,))
 
     def _limited(self, node: TopK) -> Limited:
         cut = TopK(self._cut(node.input), node.order, node.limit, node.offset)

@@ -73,11 +73,12 @@ def _sessions(relation: Sessioned, rows: str, *, positive: bool) -> str:
         rows = bag(rows, relation.inputs, positive=positive)
         folds = [f"{call.sql} AS {call.name}" for call in node.calls]
         having = ""
+    # The gap as an interval of the calendar, like Spark's own: a day of it is one of the zone, and
+    # 24 hours are hours.
     # Not the key itself: Spark would push a test of its end below the grouping, where it is the
     # end of a single row, and leave out rows whose session goes on.
-    whole = (
-        f"NAMED_STRUCT('start', MIN({node.time}), 'end', MAX({node.time}) + INTERVAL '{node.gap}')"
-    )
+    end = f"MAX({node.time}) + CAST('{node.gap}' AS INTERVAL)"
+    whole = f"NAMED_STRUCT('start', MIN({node.time}), 'end', {end})"
     items = _keyed(relation, f"{whole} AS {node.window}", *folds)
     made = f"SELECT {items} FROM ({rows}) GROUP BY {_keyed(relation, _window(relation))}{having}"
     return f"SELECT {_typed(relation)} FROM ({made})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from laminar.errors.base import LaminarError
+from laminar.errors.sql import SqlError
 
 
 class DatabaseClosed(LaminarError):
@@ -79,7 +80,7 @@ class WriteWithinEpoch(LaminarError):
         self.node = node
 
 
-class FixedSparkSetting(LaminarError):
+class FixedSparkSetting(SqlError):
     """A setting of Spark was to be changed that is part of the database.
 
     The session's time zone, ANSI mode, and all other settings of Spark that decide what a statement

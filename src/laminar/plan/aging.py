@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from laminar.model.local_days import DAY, days_vary, zone_of
 from laminar.plan.context import Context
 from laminar.plan.nodes import Aging, Node, Project
 from laminar.plan.reasons import NoRule, Reason
@@ -28,11 +29,11 @@ _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """`time` `operator` now + `shift`."""
+    """`time` `operator` now + `moves`, one after the other."""
 
     time: exp.Expr
     operator: type[exp.Expr]
-    shift: int
+    moves: tuple[int, ...]
 
 
 def reads_clock(expression: exp.Expr) -> bool:
@@ -49,12 +50,36 @@ def _is_clock(node: exp.Expr) -> bool:
 
 def age(ctx: Context, node: Node, scope: Scope, conditions: list[exp.Expr]) -> Node:
     """Return the rows of a plan that are there at the time of an epoch."""
-    starts: list[str] = []
-    ends: list[str] = []
+    alike: dict[tuple[int, ...], list[_Compared]] = {}
     for condition in conditions:
         found = _compared(condition)
+        alike.setdefault(_uneven(ctx, found), []).append(found)
+    for moves, compared in alike.items():
+        node = _aged(ctx, node, scope, compared, moves)
+    return node
+
+
+def _uneven(ctx: Context, found: _Compared) -> tuple[int, ...]:
+    """Return by what the clock is moved if that depends on the day; conditions alike go together.
+
+    In a zone with summer time, a day back from now is 23, 24 or 25 hours.
+    """
+    zone = ctx.typer.time_zone
+    if not days_vary(zone) or all(abs(each) < DAY for each in found.moves):
+        return ()
+    if zone_of(zone) is None:
+        raise NoRule(Reason.NON_DETERMINISTIC, f"days before now in the time zone {zone}")
+    return found.moves
+
+
+def _aged(
+    ctx: Context, node: Node, scope: Scope, conditions: list[_Compared], moves: tuple[int, ...]
+) -> Node:
+    starts: list[str] = []
+    ends: list[str] = []
+    for found in conditions:
         time = f"UNIX_MICROS(CAST({text(scope.resolve(found.time))} AS TIMESTAMP))"
-        reach = -found.shift
+        reach = -sum(found.moves)
         if found.operator in (exp.GT, exp.GTE):
             ends.append(f"{time} + {reach + (found.operator is exp.GTE)}")
         else:
@@ -63,7 +88,7 @@ def age(ctx: Context, node: Node, scope: Scope, conditions: list[exp.Expr]) -> N
     items = [(column, column) for column in node.columns]
     items.append((_extreme("GREATEST", starts), start))
     items.append((_extreme("LEAST", ends), end))
-    aged = Aging(Project(node, tuple(items)), start, end)
+    aged = Aging(Project(node, tuple(items)), start, end, ctx.typer.time_zone, moves)
     return Project(aged, tuple((column, column) for column in node.columns))
 
 
@@ -84,25 +109,25 @@ def _compared(condition: exp.Expr) -> _Compared:
             (condition.expression, condition.this, operator),
             (condition.this, condition.expression, _FLIPPED[operator]),
         ):
-            shift = _shift(side)
-            if shift is not None and not reads_clock(other):
-                return _Compared(other, kind, shift)
+            moves = _moves(side)
+            if moves is not None and not reads_clock(other):
+                return _Compared(other, kind, moves)
     raise NoRule(Reason.NON_DETERMINISTIC, f"now in {text(condition)}")
 
 
-def _shift(side: exp.Expr) -> int | None:
-    """Return d of `now() + d`; None if this is something else."""
+def _moves(side: exp.Expr) -> tuple[int, ...] | None:
+    """Return the lengths in `now() + d + e`; None if this is something else."""
     if isinstance(side, exp.Paren):
-        return _shift(side.this)
+        return _moves(side.this)
     if _is_clock(side):
-        return 0
+        return ()
     if not isinstance(side, exp.Add | exp.Sub) or not isinstance(side.expression, exp.Interval):
         return None
-    before = _shift(side.this)
+    before = _moves(side.this)
     length = _length(side.expression)
     if before is None or length is None:
         return None
-    return before + (length if isinstance(side, exp.Add) else -length)
+    return (*before, length if isinstance(side, exp.Add) else -length)
 
 
 def _length(interval: exp.Interval) -> int | None:

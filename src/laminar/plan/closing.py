@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from laminar.model.event_time import Chain, Chains, Side, Timing
+from laminar.model.event_time import Chain, Chains, Shift, Side, Timing
+from laminar.model.local_days import DAY, days_vary
 from laminar.plan.nodes import (
     Aggregate,
     Anti,
@@ -24,9 +25,8 @@ from laminar.plan.nodes import (
     Timely,
     children,
 )
-from laminar.plan.progress import Flows, Known, flows
+from laminar.plan.progress import Flow, Flows, Known, flows
 from laminar.plan.rewrite import with_inputs
-from laminar.sql.intervals import micros
 
 
 class NotClosable(Exception):
@@ -68,6 +68,7 @@ class Closer:
         lateness: microseconds that a row may come after its window is over.
         closes: only windows that are over are shown.
         final: only windows that can no longer change are shown.
+        zone: the time zone of the session.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Closer:
         *,
         closes: bool,
         final: bool = False,
+        zone: str = "UTC",
     ) -> None:
         self._view = view
         self._timings = timings
@@ -85,17 +87,28 @@ class Closer:
         self._lateness = lateness
         self._closes = closes
         self._final = final
+        self._days_vary = days_vary(zone)
         self.lateness: Lateness | None = None
 
     def timing(self, node: Node, names: tuple[str, ...]) -> Timing:
         """Return which columns of the view carry event time on; `names` are its columns."""
         found: dict[str, Chains] = {}
-        known = flows(node, self._times)
+        known = self._flows(node)
         for column, name in zip(node.columns, names, strict=True):
             for path, of in known.items():
                 if path.split(".")[0] == column:
                     found[name + path[len(column) :]] = self._chained(of)
         return Timing(found)
+
+    def _flows(self, node: Node) -> Known:
+        """Return the columns that carry event time.
+
+        How far one that is moved by days has come, in a zone with summer time, no length can say.
+        """
+        known = flows(node, self._times)
+        if not self._days_vary:
+            return known
+        return {path: found for path, found in known.items() if not any(map(_by_days, found))}
 
     def _chained(self, found: Flows) -> Chains:
         chains = chained(found, self._timings, self._lateness)
@@ -116,7 +129,7 @@ class Closer:
                 raise NotClosable("its query does more than group by a window")
 
     def _aggregate(self, node: Aggregate) -> Node:
-        known = flows(node, self._times)
+        known = self._flows(node)
         path = _end_of(node, known)
         horizon = self._horizon(path, known[path], node.input)
         self._find_late(node.input, path, known)
@@ -124,7 +137,7 @@ class Closer:
         return Close(bounded, horizon) if self._closes else bounded
 
     def _sessions(self, node: Sessions) -> Node:
-        known = flows(node, self._times)
+        known = self._flows(node)
         path = f"{node.window}.{Side.END}"
         if path not in known:
             raise NotClosable("its window is over a column without a watermark")
@@ -162,12 +175,16 @@ class Closer:
         in_session = None
         if session is not None:
             in_session = _in_session(session, given)
-            time = f"TIMESTAMP_MICROS(UNIX_MICROS({written}) + {micros(session.gap.lower())})"
+            time = f"{written} + CAST('{session.gap}' AS INTERVAL)"
         relation = known[path][0].relation
         scans = [each for each in _leaves(given.input) if each.relation == relation]
         if scans:
             horizon = self._horizon(at, known[at], given)
             self.lateness = Lateness(given.input, scans[0], time, is_once, horizon, in_session)
+
+
+def _by_days(flow: Flow) -> bool:
+    return any(isinstance(step, Shift) and abs(step.by) >= DAY for step in flow.steps)
 
 
 def _in_session(session: Sessions, given: Project) -> str:

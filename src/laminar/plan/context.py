@@ -16,6 +16,11 @@ from laminar.plan.scope import Scope
 class Typer(Protocol):
     """Tells the Spark type of every column of a plan."""
 
+    @property
+    def time_zone(self) -> str:
+        """The zone of the session."""
+        ...
+
     def types(self, node: Node) -> Mapping[str, str]:
         """Return column -> type, as Spark spells it."""
         ...

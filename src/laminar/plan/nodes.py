@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from laminar.model.event_time import Chains, Steps
+from laminar.model.local_days import later, zone_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,11 +251,22 @@ class Aging:
     input: Node
     start: str  # columns of the input; NULL is no limit
     end: str
+    zone: str = "UTC"
+    moves: tuple[int, ...] = ()  # lengths that the conditions add to the clock, if days vary
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the output columns."""
         return self.input.columns
+
+    def clock(self, moment: int) -> int:
+        """Return the time that limits are compared with at a moment.
+
+        Law: of a limit e + d, it is d later than the clock moved by what the conditions say. Where
+        all days have 24 hours, that is the moment itself.
+        """
+        zone = zone_of(self.zone) if self.moves else None
+        return moment if zone is None else later(moment, self.moves, zone) - sum(self.moves)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from laminar.model.local_days import DAY, UNEVEN
 from laminar.plan.nodes import Join
 from laminar.sql.intervals import micros
 
@@ -66,15 +67,20 @@ def _compared(left: exp.Expr, right: exp.Expr, *, is_least: bool) -> Iterator[Re
     if one is None or other is None:
         return
     gap = other[1] - one[1]
-    yield Reach(other[0], one[0], gap if is_least else None, None if is_least else gap)
+    slack = UNEVEN if one[2] or other[2] else 0
+    least, most = (gap - slack, None) if is_least else (None, gap + slack)
+    yield Reach(other[0], one[0], least, most)
 
 
-def _shifted(side: exp.Expr) -> tuple[str, int] | None:
-    """Return the column of `column ± interval`, and by how much it is moved."""
+def _shifted(side: exp.Expr) -> tuple[str, int, bool] | None:
+    """Return the column of `column ± interval`, by how much it is moved, and whether by days.
+
+    Days of a zone with summer time are not all equally long.
+    """
     if isinstance(side, exp.Paren):
         return _shifted(side.this)
     if isinstance(side, exp.Column):
-        return side.name, 0
+        return side.name, 0, False
     if not isinstance(side, exp.Add | exp.Sub) or not isinstance(side.expression, exp.Interval):
         return None
     below = _shifted(side.this)
@@ -86,4 +92,5 @@ def _shifted(side: exp.Expr) -> tuple[str, int] | None:
         return None
     if below is None:
         return None
-    return below[0], below[1] + (length if isinstance(side, exp.Add) else -length)
+    moved = below[1] + (length if isinstance(side, exp.Add) else -length)
+    return below[0], moved, below[2] or abs(length) >= DAY

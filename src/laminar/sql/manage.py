@@ -231,6 +231,8 @@ def _setting(cursor: Cursor) -> str:
     if name.lower().startswith("spark."):
         raise cursor.here(FixedSparkSetting(name), token)
     if not name.lower().startswith("laminar."):
-        hint = "settings are called laminar.something; Spark's are given to the Spark session that creates a database"
+        hint = (
+            "settings are called laminar.something; Spark's are those of whoever creates a database"
+        )
         raise cursor.here(NotSupported(f'the setting "{name}"', hint), token)
     return name

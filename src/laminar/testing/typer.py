@@ -30,6 +30,7 @@ class FixedTyper:
         self.by_column = dict(by_column or {})
         self.declared: list[Shape] = []
         self._times = times
+        self.time_zone = "UTC"
 
     def types(self, node: Node) -> Mapping[str, str]:
         """Return column -> type of a plan."""

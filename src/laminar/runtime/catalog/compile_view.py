@@ -61,6 +61,11 @@ class RefreshPolicy(StrEnum):
 class Analyzer(Types, Protocol):
     """Spark's analyzer, as far as definitions ask it; `SparkTyper` is one, tests have another."""
 
+    @property
+    def time_zone(self) -> str:
+        """The zone of the session."""
+        ...
+
     def declare(self, shape: Shape, *, numbered: bool = False) -> None:
         """Make a relation known; rows of tables are `numbered` by their arrival."""
         ...
@@ -222,6 +227,7 @@ def _incremental(
         emission.lateness_us or 0,
         closes=emission.closes,
         final=emission.mode == Mode.FINAL,
+        zone=around.typer.time_zone,
     )
     try:
         node = _lowered(sql, around).node

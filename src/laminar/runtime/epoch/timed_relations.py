@@ -56,7 +56,8 @@ class InTime:
         trace_versions = self._bindings.versions[source]
         some = that_age(relation, trace_versions.before, before, after)
         binding = self._bindings.bind_segments(source, some, name) if some else None
-        if binding is not None and before is not None and rows_of(some) > epoch_time.aging_rows:
+        many = rows_of(some) > epoch_time.aging_rows and not relation.node.moves
+        if binding is not None and before is not None and many:
             sql = next_limits(relation, before, after, binding, epoch_time.aging_rows)
             reached = self._bindings.compute(sql, ()).collect()
             after = reached[0][0] if reached else after

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from laminar.delta.emission import Thresholds
 from laminar.delta.program import Aged, Emitted, Merged, Periodic
 from laminar.model.event_time import final, shown
+from laminar.model.local_days import UNEVEN
 from laminar.model.trace import Segment, Trace
 from laminar.model.trace_name import partial_trace, pending_trace, view_of
 from laminar.runtime.catalog.storage_plan import StoragePlan
@@ -63,7 +64,9 @@ def cutoffs(
             if bound is not None:
                 found[state_trace(each, relations)] = (each.horizon.path, bound)
         elif isinstance(each, Aged) and each.shape.name in aged_to:
-            found[each.reads[0]] = (each.node.end, aged_to[each.shape.name])
+            # An hour that comes twice may bring rows back.
+            safe = UNEVEN if each.node.moves else 0
+            found[each.reads[0]] = (each.node.end, aged_to[each.shape.name] - safe)
     return found
 
 
@@ -82,11 +85,12 @@ def that_age(
     if before is None or before >= after:
         return ()
     limits = (relation.node.start, relation.node.end)
+    low, high = sorted(map(relation.node.clock, (before, after)))
     return tuple(
         each
         for each in segments
         if any(
-            limit in each.spans and each.spans[limit][0] <= after and each.spans[limit][1] > before
+            limit in each.spans and each.spans[limit][0] <= high and each.spans[limit][1] > low
             for limit in limits
         )
     )

@@ -54,7 +54,7 @@ class FastSpark:
 
     def set_in(self, session: SparkSession) -> dict[str, str]:
         """Return the settings that are set in a session, in one call."""
-        settings = session.conf._jconf.getAll()  # type: ignore[attr-defined]  # noqa: SLF001
+        settings = session.conf._jconf.getAll()  # noqa: SLF001
         told = str(settings.mkString(_BETWEEN))
         return dict(each.split(" -> ", 1) for each in told.split(_BETWEEN) if " -> " in each)
 

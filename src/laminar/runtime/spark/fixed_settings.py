@@ -92,9 +92,7 @@ KNOWN: Mapping[str, str] = {
 }
 """Setting -> what it decides."""
 
-HARMLESS = tuple(
-    f"{_SQL}{each}"
-    for each in """
+_WORK = """
     adaptive. addPartitionInBatch. alwaysInlineCommonExpr analyzer.canonicalization.
     analyzer.maxIterations analyzer.singlePassResolver. artifact. autoBroadcastJoinThreshold avro.
     broadcastTimeout bucketing. cartesianProductExec catalog catalogImplementation cbo. classic.
@@ -108,12 +106,13 @@ HARMLESS = tuple(
     optimizeNullAwareAntiJoin optimizer. orc. parquet. parser.manageParserCaches parser.parserDfa
     pipelines. planChangeLog. planChangeValidation planner. protobuf. pyspark. python.
     queryExecutionListeners redaction. repl. requireAllClusterKeys runSQLOnFiles scheduler.
-    scriptTransformation. session.localRelation sessionWindow. shuffle shuffleDependency.
-    sort. sortMergeJoinExec. sources. stackTracesInDataFrameContext statistics. streaming.
-    subexpressionElimination. thriftServer. thriftserver. truncateTable. ui.
-    unionOutputPartitioning view. warehouse. window. windowExec.
-    """.split()
-)
+    scriptTransformation. session.localRelation sessionWindow. shuffle sort. sortMergeJoinExec.
+    sources. stackTracesInDataFrameContext statistics. streaming. subexpressionElimination.
+    thriftServer. thriftserver. truncateTable. ui. unionOutputPartitioning view. warehouse. window.
+    windowExec.
+"""
+
+HARMLESS = tuple(f"{_SQL}{each}" for each in _WORK.split())
 """Beginnings of settings that say how the work is done, or where; no answer depends on them."""
 
 OWN: Mapping[str, str] = {

@@ -232,7 +232,7 @@ def _settle(session: SparkSession, spark: SparkSession) -> None:
 
 def _unchanged(spark: SparkSession, made: SparkSession) -> dict[str, str]:
     """Return what is in effect in a session that was made beside another."""
-    if not hasattr(spark, "_jsparkSession"):
+    if not hasattr(spark, "newSession"):
         # A clone: it follows what is set in the other.
         return in_effect(made, access_to(spark).set_in(made))
     found = _UNCHANGED.get(spark)

@@ -16,6 +16,7 @@ from laminar.model.quoting import backquoted
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.model.trace_name import TraceName
 from laminar.plan.nodes import Node
+from laminar.runtime.spark.fixed_settings import TIME_ZONE
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import own_session, partitions
 from laminar.sql.tokens import Kind, tokenize
@@ -46,6 +47,7 @@ class SparkTyper:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._lock = threading.Lock()
+        self.time_zone = str(session.conf.get(TIME_ZONE))
         for name, value in _TOLD_WHOLE.items():
             session.conf.set(name, value)
 

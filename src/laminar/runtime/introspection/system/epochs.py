@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from laminar.runtime.catalog.settings import PREFIX, SETTINGS
 from laminar.runtime.introspection.metrics import collect_metrics
 from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
-from laminar.runtime.spark.fixed_settings import KNOWN, FixedSettings
-from laminar.runtime.spark.session import fixed_settings
+from laminar.runtime.spark.fixed_settings import KNOWN
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
@@ -96,7 +96,7 @@ def _metrics(engine: Engine, _snapshot: Snapshot) -> Rows:
             yield f"group_{name}", group, float(getattr(each, name))
 
 
-def _settings(engine: Engine, _snapshot: Snapshot) -> Rows:
+def _settings(engine: Engine, snapshot: Snapshot) -> Rows:
     for name, each in SETTINGS.items():
         yield (
             f"{PREFIX}{name}",
@@ -106,13 +106,13 @@ def _settings(engine: Engine, _snapshot: Snapshot) -> Rows:
             each.kind,
             each.about,
         )
-    yield from _spark_settings(fixed_settings(engine.env.spark))
+    yield from _spark_settings(snapshot.manifest.state.spark)
 
 
-def _spark_settings(fixed: FixedSettings) -> Rows:
+def _spark_settings(fixed: Mapping[str, str]) -> Rows:
     """Those of Spark that are part of the database."""
     takes = "fixed when the database was created"
-    for name, value in sorted(fixed.values.items()):
+    for name, value in sorted(fixed.items()):
         yield name, value, None, True, takes, KNOWN.get(name, "set by who created the database")
 
 
