@@ -109,6 +109,8 @@ LINEAR = [
     C("inline", "SELECT id, a, b FROM n LATERAL VIEW INLINE(ARRAY(st)) q AS a, b"),
     C("explode_group", "SELECT e, COUNT(*) AS c FROM n LATERAL VIEW EXPLODE(xs) q AS e GROUP BY e"),
     C("split", "SELECT id, w FROM t LATERAL VIEW EXPLODE(SPLIT(CONCAT(g, ',', g), ',')) q AS w"),
+    L("recursive_in_name", "WITH RECURSIVE q AS (SELECT k, x FROM t), r AS (SELECT k FROM q WHERE x > 2) SELECT r.k, w FROM r JOIN u ON r.k = u.k"),
+    L("stack_computed", "SELECT id, STACK(1 + 1, k, x) AS v FROM t", "F"),
     C("recursive", "WITH RECURSIVE r(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM r WHERE v < 3) SELECT v, COUNT(id) AS c FROM r LEFT JOIN t ON v = k GROUP BY v", "F"),
 ]
 
@@ -290,13 +292,13 @@ SUBQUERIES = [
     L("derived_not_in", "SELECT id FROM t WHERE x NOT IN (SELECT v FROM (SELECT w AS v FROM u WHERE u.k = t.k) q WHERE v > 1)", "G"),
     L("derived_two", "SELECT id, (SELECT COUNT(*) FROM (SELECT DISTINCT w FROM u WHERE u.k = t.k) p, (SELECT k FROM s WHERE s.k > t.x) q WHERE p.w = q.k) AS n FROM t"),
     L("exists_on", "SELECT id, w FROM t JOIN u ON t.k = u.k OR NOT EXISTS (SELECT 1 FROM s WHERE s.k = u.k)"),
-    L("in_on", "SELECT id, w FROM t JOIN u ON t.x IN (SELECT k FROM s) AND EXISTS (SELECT 1 FROM s WHERE s.k = t.k AND s.k < u.w)"),
+    L("in_on", "SELECT id, w FROM t JOIN u ON t.x IN (SELECT k FROM s) AND EXISTS (SELECT 1 FROM s WHERE s.k = t.k)"),
     L("not_in_on", "SELECT id, w FROM t JOIN u ON t.k = u.k AND t.x NOT IN (SELECT k FROM s)"),
     L("not_in_on_left", "SELECT id, w FROM t LEFT JOIN u ON t.k = u.k AND t.x NOT IN (SELECT k FROM s)", "F"),
     L("exists_on_left", "SELECT id, w FROM t LEFT JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM s WHERE s.k = t.k)"),
     L("exists_on_full", "SELECT id, w FROM t FULL JOIN u ON t.k = u.k AND u.w IN (SELECT k FROM s)"),
     L("exists_on_anti", "SELECT id FROM t LEFT ANTI JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM s WHERE s.k = u.w)"),
-    L("scalar_on", "SELECT id, w FROM t LEFT JOIN u ON t.k = u.k AND u.w > (SELECT MIN(k) FROM s WHERE s.k = u.k)"),
+    L("scalar_on", "SELECT id, w FROM t LEFT JOIN u ON t.k = u.k AND u.w > (SELECT MIN(k) FROM s)"),
 ]
 
 SETS = [

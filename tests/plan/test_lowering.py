@@ -49,7 +49,10 @@ def kinds(node: Node) -> set[type]:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("WITH RECURSIVE r AS (SELECT 1 AS v) SELECT * FROM r", Reason.RECURSIVE_CTE),
+        (
+            "WITH RECURSIVE r AS (SELECT 1 AS v UNION ALL SELECT v FROM r) SELECT * FROM r",
+            Reason.RECURSIVE_CTE,
+        ),
         ("SELECT * FROM t, LATERAL RANGE(t.k)", Reason.TABLE_FUNCTION),
         ("SELECT * FROM t TABLESAMPLE (3 ROWS)", Reason.TABLE_SAMPLE),
         ("SELECT 1 FROM t RIGHT JOIN LATERAL (SELECT w FROM u) q ON TRUE", Reason.LATERAL_SUBQUERY),

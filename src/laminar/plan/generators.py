@@ -66,6 +66,8 @@ def _names(ctx: Context, node: Node, function: str, call: exp.Expr) -> tuple[str
     if function == "stack":
         values = call.expressions[1:] if isinstance(call, exp.Anonymous) else call.expressions
         rows = call.expressions[0] if isinstance(call, exp.Anonymous) else call.this
+        if not (isinstance(rows, exp.Literal) and rows.is_int):
+            raise NoRule(Reason.TABLE_FUNCTION, text(call))
         return tuple(f"col{place}" for place in range(-(-len(values) // int(rows.name))))
     if function == "json_tuple":
         return tuple(f"c{place}" for place in range(len(call.expressions) - 1))

@@ -68,14 +68,19 @@ def _with(query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> CommonT
     clause = query.args.get("with_")
     if clause is None:
         return ctes
-    if clause.args.get("recursive"):
-        raise NoRule(Reason.RECURSIVE_CTE, text(clause))
     known = dict(ctes)
     for item in clause.expressions:
+        if clause.args.get("recursive") and _reads_itself(item):
+            raise NoRule(Reason.RECURSIVE_CTE, text(clause))
         listed = item.args["alias"].args.get("columns") or []
         names = tuple(column.name for column in listed)
         known[item.alias.lower()] = CommonTable(item.this, names, dict(known), domain)
     return known
+
+
+def _reads_itself(item: exp.Expr) -> bool:
+    tables = (each for each in item.this.find_all(exp.Table) if not each.args.get("db"))
+    return any(each.name.lower() == item.alias.lower() for each in tables)
 
 
 _CUTS = ("order", "limit", "offset")

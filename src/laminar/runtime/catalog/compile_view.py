@@ -249,7 +249,12 @@ def _incremental(
 def _lowered(sql: str, around: Surroundings) -> Lowered:
     relations = {each.name: each.columns for each in around.shapes.values()}
     times = times_of(around.timings)
-    return lower(parse_query(sql), relations, around.typer, times, around.tables)
+    try:
+        return lower(parse_query(sql), relations, around.typer, times, around.tables)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as stumbled:
+        # What a rule of ours did not expect is no mistake of the user's: Spark runs his query.
+        detail = f"planning stumbled: {type(stumbled).__name__}: {stumbled}"
+        raise NoRule(Reason.LOWERING_FAILED, detail) from stumbled
 
 
 def _known(name: str, shapes: Mapping[str, Shape]) -> Shape:
