@@ -36,11 +36,15 @@ FAR_AND_NEAR = {
         " (SELECT COUNT(*) FROM u, w WHERE w.a = t.a AND w.b >= u.b) END AS n FROM t",
     ),
 }
-EPOCHS = [
+EPOCHS: list[dict[str, list[tuple[int | None, int]]]] = [
     {"t": [(1, 1), (2, 2), (2, 2), (None, 1)], "u": [(1, 2), (2, 3)], "w": [(1, 1), (1, 2)]},
     {"t": [(3, 4)], "u": [(3, 1), (1, 2), (2, 1)], "w": [(2, 3), (2, 2), (3, 1)]},
 ]
-GONE = {"t": [(2, 2)], "u": [(1, 2), (2, 3)], "w": [(1, 2), (2, 2)]}
+GONE: dict[str, list[tuple[int | None, int]]] = {
+    "t": [(2, 2)],
+    "u": [(1, 2), (2, 3)],
+    "w": [(1, 2), (2, 2)],
+}
 
 
 @pytest.mark.spark

@@ -13,7 +13,7 @@ from laminar.plan.on_clause import filtered, marked, taken_apart
 from laminar.plan.outer_values import Domain
 from laminar.plan.pivot import apply_pivot
 from laminar.plan.reasons import NoRule, Reason
-from laminar.plan.scope import Binding, Scope, conjuncts, text
+from laminar.plan.scope import Binding, Scope, conjuncts, text, unique
 
 
 def from_clause(
@@ -114,7 +114,10 @@ def _derived(ctx: Context, query: exp.Expr, scope: Scope, ctes: CommonTables) ->
                 domain.used |= asked.used
                 carried = lowered.node.columns[len(lowered.names) :]
                 pairs = zip(domain.columns, carried, strict=True)
-                scope.tied += [same(ours, theirs) for ours, theirs in pairs]
+                scope.tied += [
+                    exp.NullSafeEQ(this=unique(ours), expression=unique(theirs))
+                    for ours, theirs in pairs
+                ]
                 return lowered
     return ctx.query(query, None, ctes)
 

@@ -190,7 +190,7 @@ def test_columns_that_are_ours(name: str) -> None:
 
 def test_a_rule_that_stumbles_costs_the_rule_alone() -> None:
     class Stumbling(FixedTyper):
-        def types(self, node: Node) -> dict[str, str]:
+        def types(self, _: Node) -> dict[str, str]:
             raise ValueError("zip() argument 2 is longer")
 
     found = view("SELECT k FROM t UNION ALL SELECT x FROM t", typer=Stumbling())
