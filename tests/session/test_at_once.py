@@ -292,3 +292,42 @@ def test_an_interruption_of_a_definition_leaves_it_whole(
     db.insert("t", [(1,)])
     db.step()
     assert db.sql("SELECT n FROM t").rows() == [(1,)]
+
+
+class Total:
+    """An operator with a state: how many rows it was given."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def process(self, delta: DataFrame, _ctx: object) -> DataFrame:
+        self.rows += delta.count()
+        return delta.selectExpr("n", "__weight")
+
+    def snapshot(self) -> bytes:
+        return str(self.rows).encode()
+
+    def restore(self, state: bytes) -> None:
+        self.rows = int(state or b"0")
+
+
+def test_an_operator_forgets_an_epoch_that_cannot_be_committed(
+    db: laminar.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reach(point: str) -> None:
+        if point == "manifest.before_write":
+            monkeypatch.undo()
+            raise OSError(28, "No space left on device")
+
+    total = Total()
+    nodes = laminar.DagBuilder().source("o", schema="n BIGINT")
+    db.run(nodes.operator("f", total, schema="n BIGINT").connect("o", "f").build())
+    db.insert("o", [(1,)])
+    db.step()
+    db.insert("o", [(2,)])
+    monkeypatch.setattr(durable_files, "failpoint", reach)
+    with pytest.raises(laminar.StoreUnwritable):
+        db.step()
+    db.drain()
+    assert total.rows == 2
+    assert len(db.sql("SELECT n FROM f").rows()) == 2

@@ -117,8 +117,10 @@ class EpochRunner:
         self._time.watermarks.hear(logged.said)
         try:
             return self._run(taken, logged, forced)
-        except Exception:
+        except BaseException as error:
             if self._ledger.epoch < logged.epoch:
+                self._views.take_back_operators()  # they are given the same rows again
+            if self._ledger.epoch < logged.epoch and isinstance(error, Exception):
                 # Rows that wait here alone must not be asked of their source: it is tried again.
                 if not self._ledger.in_flight.holds(logged.epoch):
                     self._ledger.wal.withdraw(logged.epoch)

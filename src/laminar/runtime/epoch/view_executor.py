@@ -226,6 +226,10 @@ class MvPipelineExecutor:
             part.only(lambda trace: view_of(trace) not in fallen) for part in outcome.in_time
         ]
 
+    def take_back_operators(self) -> None:
+        """Give all Python operators the state that was committed last: an epoch did not commit."""
+        self._restore(tuple(self._defined.operators))
+
     def _restore(self, views: Iterable[str]) -> None:
         """Give Python operators the state that was committed last."""
         operators = self._defined.operators
