@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from laminar.model.trace import Segment, Trace
 from laminar.runtime.event_time.late_batch import LATE_ROWS
@@ -28,10 +29,8 @@ RELATIONS = catalog(
 class Store:
     """Knows the columns of a schema, and nothing else."""
 
-    def struct(self, _schema: str) -> Any:
-        return self
-
-    fields = ()
+    def struct(self, _schema: str) -> StructType:
+        return StructType()
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
@@ -235,9 +236,10 @@ def _incremental(
             raise NoRule(Reason.NON_DETERMINISTIC, "now")
         if emission.is_bounded:
             node = closer.bound(node)
-        program = compile_query(
-            shape, node, around.typer, every_us=emission.every_us, lateness=closer.lateness
-        )
+        with _costing_the_rule():
+            program = compile_query(
+                shape, node, around.typer, every_us=emission.every_us, lateness=closer.lateness
+            )
         return replace(program, timing=closer.timing(node, shape.columns))
     except NotClosable as wrong:
         raise NoWindow(shape.name, clause_of(emission), str(wrong)) from wrong
@@ -249,10 +251,16 @@ def _incremental(
 def _lowered(sql: str, around: Surroundings) -> Lowered:
     relations = {each.name: each.columns for each in around.shapes.values()}
     times = times_of(around.timings)
-    try:
+    with _costing_the_rule():
         return lower(parse_query(sql), relations, around.typer, times, around.tables)
+
+
+@contextmanager
+def _costing_the_rule() -> Iterator[None]:
+    """Let Spark run a query as it is: what a rule of ours did not expect is no user's mistake."""
+    try:
+        yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as stumbled:
-        # What a rule of ours did not expect is no mistake of the user's: Spark runs his query.
         detail = f"planning stumbled: {type(stumbled).__name__}: {stumbled}"
         raise NoRule(Reason.LOWERING_FAILED, detail) from stumbled
 
