@@ -12,7 +12,6 @@ from laminar.plan.nodes import Node, Project, Scan
 from laminar.plan.outer_values import Domain
 from laminar.plan.scope import Scope
 
-
 Casts: TypeAlias = tuple[str, ...]
 """The types that a value is cast to, one after the other; none if it stays as it is."""
 

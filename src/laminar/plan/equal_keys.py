@@ -1,13 +1,13 @@
 """When two keys are equal: as Spark's `=` and IN have it, after coercion.
 
-Spark compares values of one type. Where two have different types it casts both, or one of them, to a
-type C that follows from the two types, the operator and the ANSI mode:
+Spark compares values of one type. Where two have different types it casts both, or one of them,
+to a type C that follows from the two types, the operator and the ANSI mode:
 
     a = b      is      C(a) = C(b)
 
-What is made distinct, grouped or stored as a key is therefore never `a` but `C(a)`: '1' and '01' are
-two strings and one number. C belongs to a pair of keys, not to a column, since equality after a cast
-is not transitive over several pairs: '01' = 1 and 1 = '1', but not '01' = '1'.
+What is made distinct, grouped or stored as a key is therefore never `a` but `C(a)`: '1' and '01'
+are two strings and one number. C belongs to a pair of keys, not to a column, since equality after
+a cast is not transitive over several pairs: '01' = 1 and 1 = '1', but not '01' = '1'.
 
 Of one type, equal is what grouping by it takes for one: NaN = NaN, -0.0 = 0.0, strings by their
 collation. NULL equals nothing, and for `<=>` NULL. So two keys of one type need no cast.
@@ -72,7 +72,9 @@ def comparable(
     return found
 
 
-def paired(ctx: Context, left: Node, right: Node, given: Sequence[tuple[Compared, str]]) -> list[Pair]:
+def paired(
+    ctx: Context, left: Node, right: Node, given: Sequence[tuple[Compared, str]]
+) -> list[Pair]:
     """Return pairs of keys, of conditions that compare them by an operator."""
     if not given:
         return []
@@ -86,7 +88,8 @@ def paired(ctx: Context, left: Node, right: Node, given: Sequence[tuple[Compared
 
 def _types(ctx: Context, node: Node, expressions: list[exp.Expr]) -> list[str]:
     """Return the types of expressions over a plan."""
-    items = tuple((text(each), ctx.fresh()) for each in expressions)
+    # No names of the plan's own: those it has are the names under which its state is stored.
+    items = tuple((text(each), f"__k{place}") for place, each in enumerate(expressions))
     types = ctx.typer.types(Project(node, items))
     return [types[name] for _, name in items]
 
@@ -100,9 +103,8 @@ def _collated(ctx: Context, left: Node, right: Node, one: exp.Expr, other: exp.E
 
     It does not follow from their types: COLLATE in the query counts for more than a column's own.
     """
-    name = ctx.fresh()
-    both = Project(Join((left, right), ()), ((f"COALESCE({text(one)}, {text(other)})", name),))
-    return ctx.typer.types(both)[name]
+    common = f"COALESCE({text(one)}, {text(other)})"
+    return ctx.typer.types(Project(Join((left, right), ()), ((common, "__k"),)))["__k"]
 
 
 def _cast(expression: exp.Expr, kind: str, casts: Casts) -> exp.Expr:

@@ -107,7 +107,10 @@ class KeyedCondition:
         ):
             pairs.insert(0, Pair("1", "1"))
         if self.left_only or self.right_only:
-            return [self._guarded(pair) if pair.is_cast or not at else pair for at, pair in enumerate(pairs)]
+            return [
+                self._guarded(pair) if pair.is_cast or not at else pair
+                for at, pair in enumerate(pairs)
+            ]
         return pairs
 
     def _guarded(self, pair: Pair) -> Pair:

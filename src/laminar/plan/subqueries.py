@@ -15,8 +15,8 @@ from sqlglot import exp
 from laminar.plan.aggregate_calls import has_aggregates
 from laminar.plan.context import CommonTables, Context
 from laminar.plan.domain import nested
-from laminar.plan.from_clause import from_clause
 from laminar.plan.equal_keys import Pair, comparable
+from laminar.plan.from_clause import from_clause
 from laminar.plan.joins import KeyedCondition, keyed_join, only, semi_join, where
 from laminar.plan.nodes import AggCall, Aggregate, Filter, Join, Node, Project
 from laminar.plan.reasons import NoRule, Reason

@@ -31,9 +31,12 @@ _MARK = "laminar~moment"
 _CAST_TO_TIME = re.compile(rf"cast\({_MARK} as (timestamp|date)")
 
 _LEFT, _RIGHT = r"(?P<left>.*__l#\d+L?.*)", r"(?P<right>.*__r#\d+L?.*)"
-_COMPARED = re.compile(rf"^Project \[\({_LEFT} (?:=|<=>|<|<=|>|>=) {_RIGHT}\) AS __c#", re.MULTILINE)
+_COMPARED = re.compile(
+    rf"^Project \[\({_LEFT} (?:=|<=>|<|<=|>|>=) {_RIGHT}\) AS __c#", re.MULTILINE
+)
 _FOUND_IN = re.compile(
-    rf"^Project \[{_LEFT} IN \(list#\d+ \[\]\) AS __c#.*\n:  \+- Project \[{_RIGHT}\]$", re.MULTILINE
+    rf"^Project \[{_LEFT} IN \(list#\d+ \[\]\) AS __c#.*\n:  \+- Project \[{_RIGHT}\]$",
+    re.MULTILINE,
 )
 _OPERAND = re.compile(r"__[lr]#\d+L?((?: as .+\))*)(?: AS __r#\d+L?)?")
 """How EXPLAIN tells what is compared: `cast(cast(__l#1 as decimal(3,0)) as decimal(10,2))`."""
