@@ -78,7 +78,7 @@ def _in(
     if found.domain is None and len(outer) == 1:
         tested = equal[0].this
         said, empty, has_null = answers(ctx, found.node, text(equal[0].expression))
-        node, marked = _marked(ctx, inner_join(node, said, []), found.node, equal)
+        node, marked = _marked(ctx, inner_join(node, said, []), found.node, [*equal])
         null = exp.Is(this=tested.copy(), expression=exp.Null())
         nothing_known = exp.and_(exp.Not(this=unique(empty)), null)
         return node, exp.Paren(this=exp.or_(marked, unique(has_null), nothing_known))
