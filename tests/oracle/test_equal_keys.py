@@ -1,4 +1,4 @@
-"""Keys of two types that are equal after a cast: views agree with Spark, and keep their strategy."""
+"""Keys of two types that are equal after a cast: views agree with Spark and keep their strategy."""
 
 from __future__ import annotations
 
