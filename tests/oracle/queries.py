@@ -90,7 +90,7 @@ class Writer:
             kind = self._pick(*_JOINS)
             right, theirs = self._relation(depth - 1)
             compare = self._pick("=", "=", "=", "<=>", "<")
-            tests = [f"{self._pick(*columns)} {compare} {self._pick(*theirs)}"]
+            tests = [f"{self._typed(*columns)} {compare} {self._typed(*theirs)}"]
             if self._once_in(3):
                 tests.append(f"{self._pick(*columns)} + 1 = {self._pick(*theirs)} - 1")
             for side in (columns, theirs):
@@ -155,9 +155,15 @@ class Writer:
         word = self._pick("", "NOT ")
         return self._pick(
             f"{word}EXISTS (SELECT 1 FROM {relation}{test})",
-            f"{other} {word}IN (SELECT {found} FROM {relation}{test})",
+            f"{other} {word}IN (SELECT {self._typed(found)} FROM {relation}{test})",
             f"({one}, {other}) {word}IN (SELECT {mine}, {found} FROM {relation}{test})",
         )
+
+    def _typed(self, *among: str) -> str:
+        """Return one of several whole numbers, now and then in another type."""
+        one = self._pick(*among)
+        kind = self._pick(*[""] * 6, "DOUBLE", "DECIMAL(20, 2)")
+        return f"CAST({one} AS {kind})" if kind else one
 
     def _filled(self, templates: tuple[str, ...], columns: Columns) -> str:
         return self._pick(*templates).format(self._value(columns, 0), self._pick(*columns))

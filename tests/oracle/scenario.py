@@ -142,6 +142,18 @@ def _whole(columns: Columns) -> str:
     return _of(columns, INT, LONG)[0]
 
 
+def _typed(chance: random.Random, whole: str, other: str) -> str:
+    """Return a whole number, or the same in another type; as text, in one of two spellings."""
+    return chance.choice(
+        [
+            *(whole,) * 4,
+            f"CAST({whole} AS DOUBLE)",
+            f"CAST({whole} AS DECIMAL(20, 2))",
+            f"CONCAT(IF({other} IS NULL, ' ', ''), CAST({whole} AS STRING))",
+        ]
+    )
+
+
 def _filter(chance: random.Random, left: Source, _: Source) -> Made:
     name, columns = left
     key = _whole(columns)
@@ -185,7 +197,8 @@ def _join(chance: random.Random, left: Source, right: Source) -> Made:
     (a, ours), (b, theirs) = left, right
     kind = chance.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"])
     equal = chance.choice(["=", "=", "=", "<=>", "<", "<>"])
-    on = f"l.{_whole(ours)} {equal} r.{_whole(theirs)}"
+    ours_typed = _typed(chance, f"l.{_whole(ours)}", f"l.{ours[-1][0]}")
+    on = f"{ours_typed} {equal} {_typed(chance, f'r.{_whole(theirs)}', f'r.{theirs[-1][0]}')}"
     if chance.random() < 0.25:
         on += f" AND l.{_whole(ours)} > r.{_of(theirs, INT, LONG)[-1]}"
     columns = [(f"l.{each}", kind_) for each, kind_ in ours[:3]]
@@ -203,19 +216,24 @@ def _set(chance: random.Random, left: Source, right: Source) -> Made:
         ["UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"]
     )
     first = f"SELECT CAST({_whole(ours)} AS BIGINT) AS a0, 'c' AS a1 FROM {a}"
-    second = f"SELECT CAST({_whole(theirs)} AS BIGINT), 'c' FROM {b}"
-    return f"{first} {word} {second}", [("a0", LONG), ("a1", TEXT)]
+    kind = chance.choice([LONG, LONG, DOUBLE])
+    second = f"SELECT CAST({_whole(theirs)} AS {kind}), 'c' FROM {b}"
+    listed = "CAST(a0 AS BIGINT) AS a0, a1" if kind == DOUBLE else "*"
+    return f"SELECT {listed} FROM ({first} {word} {second})", [("a0", LONG), ("a1", TEXT)]
 
 
 def _exists(chance: random.Random, left: Source, right: Source) -> Made:
     (a, ours), (b, theirs) = left, right
     listed, made = _named([(f"l.{each}", kind) for each, kind in ours])
     mine, other = f"l.{_whole(ours)}", f"r.{_whole(theirs)}"
+    typed = _typed(chance, other, f"r.{theirs[-1][0]}")
     test = chance.choice(
         [
-            f"EXISTS (SELECT 1 FROM {b} r WHERE {other} = {mine})",
-            f"NOT EXISTS (SELECT 1 FROM {b} r WHERE {other} = {mine})",
-            f"{mine} IN (SELECT {other} FROM {b} r)",
+            f"EXISTS (SELECT 1 FROM {b} r WHERE {typed} = {mine})",
+            f"NOT EXISTS (SELECT 1 FROM {b} r WHERE {typed} = {mine})",
+            f"{mine} IN (SELECT {typed} FROM {b} r)",
+            f"{mine} NOT IN (SELECT {typed} FROM {b} r WHERE {other} > 1)",
+            f"CASE WHEN {mine} IN (SELECT {typed} FROM {b} r) THEN {mine} ELSE 2 END = 2",
             f"{mine} NOT IN (SELECT {other} FROM {b} r WHERE {other} > 1)",
             f"{mine} NOT IN (SELECT {other} FROM {b} r)",
             f"{mine} >= (SELECT AVG({other}) FROM {b} r)",

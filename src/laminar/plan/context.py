@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
 from laminar.plan.nodes import Node, Project, Scan
 from laminar.plan.outer_values import Domain
 from laminar.plan.scope import Scope
+
+Casts: TypeAlias = tuple[str, ...]
+"""The types that a value is cast to, one after the other; none if it stays as it is."""
 
 
 class Typer(Protocol):
@@ -27,6 +30,13 @@ class Typer(Protocol):
 
     def of_sql(self, sql: str) -> Mapping[str, str]:
         """Return column -> type of a statement over nothing but literals."""
+        ...
+
+    def compared(self, left: str, right: str, operator: str) -> tuple[Casts, Casts] | None:
+        """Return what Spark casts values of two types to before it compares them.
+
+        None if it does something else to them. The operator may be IN, of a nested query.
+        """
         ...
 
 

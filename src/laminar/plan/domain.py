@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from laminar.model.same_row import collation_of
 from laminar.plan.context import CommonTables, Context, Lowered
-from laminar.plan.joins import Pair
+from laminar.plan.equal_keys import Pair
 from laminar.plan.nodes import Node
 from laminar.plan.outer_values import Domain
 from laminar.plan.scope import Scope, reads, text, unique

@@ -11,11 +11,12 @@ asks for the values of A that have a partner (`plan/theta.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from laminar.plan.context import Context
+from laminar.plan.equal_keys import Compared, Pair, comparable, paired
 from laminar.plan.nodes import (
     Aggregate,
     Anti,
@@ -31,15 +32,6 @@ from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import reads, text
 from laminar.plan.theta import partnered
 from laminar.sql.asof import MARK
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two expressions that a join compares, one of each side."""
-
-    left: str
-    right: str
-    operator: str = "="  # or `<=>`, for which NULL equals NULL
 
 
 def predicate(condition: exp.Expr) -> Predicate:
@@ -80,10 +72,12 @@ class KeyedCondition:
     mixed: tuple[str, ...]
 
     @classmethod
-    def of(cls, left: Node, right: Node, conditions: list[exp.Expr]) -> KeyedCondition:
+    def of(
+        cls, ctx: Context, left: Node, right: Node, conditions: list[exp.Expr]
+    ) -> KeyedCondition:
         """Sort conditions by the side they read."""
         on_left, on_right = frozenset(left.columns), frozenset(right.columns)
-        pairs: list[Pair] = []
+        pairs: list[tuple[Compared, str]] = []
         lefts: list[str] = []
         rights: list[str] = []
         mixed: list[str] = []
@@ -98,7 +92,8 @@ class KeyedCondition:
                 pairs.append(pair)
             else:
                 mixed.append(text(each))
-        return cls(tuple(pairs), tuple(lefts), tuple(rights), tuple(mixed))
+        keys = paired(ctx, left, right, pairs)
+        return cls(tuple(keys), tuple(lefts), tuple(rights), tuple(mixed))
 
     def keys(self) -> list[Pair]:
         """Return the pairs, the first of which fails where a one-sided condition does.
@@ -112,13 +107,21 @@ class KeyedCondition:
         ):
             pairs.insert(0, Pair("1", "1"))
         if self.left_only or self.right_only:
-            first = pairs[0]
-            left, right = _if(self.left_only, first.left), _if(self.right_only, first.right)
-            pairs[0] = Pair(left, right)
+            return [
+                self._guarded(pair) if pair.is_cast or not at else pair
+                for at, pair in enumerate(pairs)
+            ]
         return pairs
 
+    def _guarded(self, pair: Pair) -> Pair:
+        """Compute a key only where the conditions on its side hold: a cast of others may fail."""
+        left, right = _if(self.left_only, pair.left), _if(self.right_only, pair.right)
+        return replace(pair, left=left, right=right)
 
-def _pair(condition: exp.Expr, left: frozenset[str], right: frozenset[str]) -> Pair | None:
+
+def _pair(
+    condition: exp.Expr, left: frozenset[str], right: frozenset[str]
+) -> tuple[Compared, str] | None:
     if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
         return None
     a, b = condition.left, condition.right
@@ -128,7 +131,7 @@ def _pair(condition: exp.Expr, left: frozenset[str], right: frozenset[str]) -> P
         a, b = b, a
     if not (reads(a) <= left and reads(b) <= right):
         return None
-    return Pair(text(a), text(b), "=" if isinstance(condition, exp.EQ) else "<=>")
+    return (a, b), "=" if isinstance(condition, exp.EQ) else "<=>"
 
 
 def _if(conditions: tuple[str, ...], key: str) -> str:
@@ -191,7 +194,7 @@ def keyed_join(
     marks = [each for each in conditions if _is_mark(each)]
     if marks:
         return _asof(ctx, left, right, [each for each in conditions if each not in marks], kind)
-    parts = KeyedCondition.of(left, right, conditions)
+    parts = KeyedCondition.of(ctx, left, right, conditions)
     if parts.mixed and not parts.pairs:
         return _theta_join(ctx, left, right, conditions, kind)
     pairs = parts.keys()
@@ -262,7 +265,7 @@ _TURNED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 
 def _asof(ctx: Context, left: Node, right: Node, conditions: list[exp.Expr], kind: str) -> Node:
     """Plan a join of each left row with the one right row that is nearest in time."""
-    parts = KeyedCondition.of(left, right, conditions)
+    parts = KeyedCondition.of(ctx, left, right, conditions)
     timed = [each.unnest() for each in conditions if type(each.unnest()) in _COMPARISONS]
     if len(timed) != 1 or len(parts.mixed) != 1 or kind != "LEFT":
         raise NoRule(Reason.UNKNOWN_CLAUSE, "it compares one time with another, once")
@@ -274,6 +277,7 @@ def _asof(ctx: Context, left: Node, right: Node, conditions: list[exp.Expr], kin
         one, other, comparison = other, one, _TURNED[comparison]
     if not (reads(one) <= frozenset(left.columns) and reads(other) <= frozenset(right.columns)):
         raise NoRule(Reason.UNKNOWN_CLAUSE, "it compares a time of each side")
+    ((one, other),) = comparable(ctx, left, right, [(one, other)], [comparison])
     wide_left, (*keys_left, time_left) = ctx.extend(left, [*(p.left for p in pairs), text(one)])
     wide_right, (*keys_right, time_right) = ctx.extend(
         right, [*(p.right for p in pairs), text(other)]

@@ -14,7 +14,8 @@ from sqlglot import exp
 
 from laminar.plan.context import CommonTables, Context
 from laminar.plan.domain import nested
-from laminar.plan.joins import KeyedCondition, Pair, inner_join, key_set, keyed_join
+from laminar.plan.equal_keys import Pair
+from laminar.plan.joins import KeyedCondition, inner_join, key_set, keyed_join
 from laminar.plan.nodes import Node, Project
 from laminar.plan.scalars import scalar
 from laminar.plan.scope import Scope, is_query, text, unique
@@ -70,14 +71,15 @@ def _in(
     sides = list(tested.expressions) if isinstance(tested, exp.Tuple) else [tested]
     outer = [scope.resolve(each) for each in sides]
     found = nested(ctx, given.args["query"], node, scope, ctes)
-    equal = equalities(outer, list(found.own))
+    equal = equalities(ctx, node, outer, found.node, found.own)
     keys: list[exp.Expr] = [*found.equalities()]
     if not negated:
         return _marked(ctx, node, found.node, [*keys, *equal])
     if found.domain is None and len(outer) == 1:
-        said, empty, has_null = answers(ctx, found.node)
-        node, marked = _marked(ctx, inner_join(node, said, []), found.node, equal)
-        null = exp.Is(this=outer[0], expression=exp.Null())
+        tested = equal[0].this
+        said, empty, has_null = answers(ctx, found.node, text(equal[0].expression))
+        node, marked = _marked(ctx, inner_join(node, said, []), found.node, [*equal])
+        null = exp.Is(this=tested.copy(), expression=exp.Null())
         nothing_known = exp.and_(exp.Not(this=unique(empty)), null)
         return node, exp.Paren(this=exp.or_(marked, unique(has_null), nothing_known))
     return _marked(ctx, node, found.node, [*keys, maybe(equal)])
@@ -87,7 +89,7 @@ def _marked(
     ctx: Context, node: Node, rows: Node, conditions: list[exp.Expr]
 ) -> tuple[Node, exp.Expr]:
     """Add a column that tells whether a row of the plan has a partner."""
-    parts = KeyedCondition.of(node, rows, conditions)
+    parts = KeyedCondition.of(ctx, node, rows, conditions)
     mark = ctx.fresh()
     if parts.mixed:
         found = partnered(ctx, node, rows, conditions)

@@ -19,7 +19,8 @@ from laminar.plan.aggregate_calls import has_aggregates
 from laminar.plan.aggregation import aggregate_units
 from laminar.plan.context import CommonTables, Context
 from laminar.plan.domain import Nested, nested
-from laminar.plan.joins import Pair, inner_join, keyed_join
+from laminar.plan.equal_keys import Pair
+from laminar.plan.joins import inner_join, keyed_join
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project
 from laminar.plan.scope import Scope, text, unique
 from laminar.plan.subqueries import simple_form

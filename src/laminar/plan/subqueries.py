@@ -8,13 +8,16 @@ join condition. Any other form is planned for the domain of the outer columns it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from laminar.plan.aggregate_calls import has_aggregates
 from laminar.plan.context import CommonTables, Context
 from laminar.plan.domain import nested
+from laminar.plan.equal_keys import Pair, comparable
 from laminar.plan.from_clause import from_clause
-from laminar.plan.joins import KeyedCondition, Pair, keyed_join, only, semi_join, where
+from laminar.plan.joins import KeyedCondition, keyed_join, only, semi_join, where
 from laminar.plan.nodes import AggCall, Aggregate, Filter, Join, Node, Project
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Scope, conjuncts, is_query, text, unique
@@ -87,6 +90,7 @@ class Inner:
     """
 
     def __init__(self, ctx: Context, query: exp.Expr, outer: Scope, ctes: CommonTables) -> None:
+        self.ctx = ctx
         self.select = _plain_select(query)
         self.scope = Scope(parent=outer)
         self.node = from_clause(ctx, self.select, self.scope, ctes)
@@ -116,7 +120,7 @@ class Inner:
 
     def pairs(self, outer: Node) -> list[Pair] | None:
         """Return the join condition as pairs of keys, if that is all it is."""
-        parts = KeyedCondition.of(outer, self.node, self.conditions)
+        parts = KeyedCondition.of(self.ctx, outer, self.node, self.conditions)
         return None if parts.mixed else parts.keys()
 
 
@@ -168,13 +172,13 @@ def _in(
     inner = simple_form(ctx, condition.args["query"], scope, ctes, rows=True)
     if inner is not None and inner.conditions and _selects_own(inner):
         rows, items = ctx.extend(inner.node, [text(each) for each in inner.items()])
-        equal = equalities(outer, list(items))
+        equal = equalities(ctx, node, outer, rows, items)
         conditions = [*inner.conditions, *([maybe(equal)] if negated else equal)]
         return keyed_join(ctx, node, rows, conditions, kind)
     found = nested(ctx, condition.args["query"], node, scope, ctes)
-    equal = equalities(outer, list(found.own))
+    equal = equalities(ctx, node, outer, found.node, found.own)
     if negated and found.domain is None and len(outer) == 1:
-        return _not_in(ctx, node, found.node, text(outer[0]))
+        return _not_in(ctx, node, found.node, equal[0])
     conditions = [*found.equalities(), *([maybe(equal)] if negated else equal)]
     return keyed_join(ctx, node, found.node, conditions, kind)
 
@@ -183,27 +187,30 @@ def _selects_own(inner: Inner) -> bool:
     return all(inner.scope.is_local(each) for each in inner.select.expressions)
 
 
-def equalities(tested: list[exp.Expr], columns: list[str]) -> list[exp.Expr]:
-    """Compare what IN tests with the columns of its query."""
-    pairs = zip(tested, columns, strict=True)
-    return [exp.EQ(this=each.copy(), expression=unique(column)) for each, column in pairs]
+def equalities(
+    ctx: Context, node: Node, tested: list[exp.Expr], rows: Node, columns: tuple[str, ...]
+) -> list[exp.EQ]:
+    """Compare what IN tests with the columns of its query, as IN does."""
+    given = [(each, unique(column)) for each, column in zip(tested, columns, strict=True)]
+    found = comparable(ctx, node, rows, given, ["IN"] * len(given))
+    return [exp.EQ(this=one.copy(), expression=other) for one, other in found]
 
 
-def maybe(conditions: list[exp.Expr]) -> exp.Expr:
+def maybe(conditions: Sequence[exp.Expr]) -> exp.Expr:
     """True if the conditions hold or may hold: NOT IN is false of both."""
     whole = exp.and_(*(each.copy() for each in conditions))
     return exp.Coalesce(this=whole, expressions=[exp.true()])
 
 
-def answers(ctx: Context, inner: Node) -> tuple[Aggregate, str, str]:
-    """Return a set of one row that says whether a plan has no rows, and whether it has a NULL.
+def answers(ctx: Context, inner: Node, member: str) -> tuple[Aggregate, str, str]:
+    """Return a set of one row that says whether a plan has no rows, and whether one is NULL.
 
-    It changes only when one of the two answers does, not with every row.
+    It changes only when one of the two answers does, not with every row. `member` is what is
+    looked for in the plan, an expression over its columns.
     """
-    member = inner.columns[0]
     rows, nulls, empty, spoiled, has_null = (ctx.fresh() for _ in range(5))
     counts = Aggregate(
-        Project(inner, ((member, member), (f"{member} IS NULL", nulls))),
+        Project(inner, ((f"({member}) IS NULL", nulls),)),
         (),
         (
             AggCall(rows, "count_star", (), "COUNT(*)"),
@@ -214,12 +221,12 @@ def answers(ctx: Context, inner: Node) -> tuple[Aggregate, str, str]:
     return Aggregate(both, (empty, has_null), ()), empty, has_null
 
 
-def _not_in(ctx: Context, node: Node, inner: Node, tested: str) -> Node:
+def _not_in(ctx: Context, node: Node, inner: Node, equal: exp.EQ) -> Node:
     """X NOT IN B: true if B is empty, or x is not NULL, not in B, and B holds no NULL."""
-    said, empty, has_null = answers(ctx, inner)
+    tested, member = text(equal.this), text(equal.expression)
+    said, empty, has_null = answers(ctx, inner, member)
     wanted = node.columns
     asked = Filter(
         Join((node, said), ()), f"{empty} OR (NOT {has_null} AND ({tested}) IS NOT NULL)"
     )
-    pairs = [Pair(tested, inner.columns[0])]
-    return semi_join(ctx, only(asked, wanted), inner, pairs, anti=True)
+    return semi_join(ctx, only(asked, wanted), inner, [Pair(tested, member)], anti=True)

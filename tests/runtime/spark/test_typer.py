@@ -38,6 +38,25 @@ def test_declared_columns_have_the_types_they_were_declared_with(typer: SparkTyp
     assert typer.of_query("SELECT * FROM t") == list(COLUMNS.items())
 
 
+COMPARED = [
+    ("int", "string", "=", (("bigint",), ("bigint",))),
+    ("date", "string", "<=>", ((), ("date",))),
+    ("decimal(10,2)", "int", "=", (("decimal(12,2)",), ("decimal(10,0)", "decimal(12,2)"))),
+    ("timestamp", "date", ">=", ((), ("timestamp",))),
+    ("bigint", "double", "IN", (("double",), ())),
+    ("struct<a:int>", "struct<a:string>", "IN", (("struct<a:bigint>",),) * 2),
+    ("int", "date", "=", None),
+    ("map<int,int>", "map<int,string>", "IN", None),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "operator", "casts"), COMPARED)
+def test_what_is_compared_is_cast(
+    typer: SparkTyper, left: str, right: str, operator: str, casts: object
+) -> None:
+    assert typer.compared(left, right, operator) == casts
+
+
 TIMES = [
     ("ts < 'now'", "now"),
     ("ts < '09:00'", "09:00"),

@@ -28,6 +28,7 @@ from laminar.plan.aggregate_calls import takes_one_row
 from laminar.plan.closing import Closer, NotClosable, times_of
 from laminar.plan.context import Lowered
 from laminar.plan.domain import nests_twice
+from laminar.plan.context import Casts
 from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
 from laminar.plan.reasons import NoRule, Reason
@@ -73,6 +74,10 @@ class Analyzer(Types, Protocol):
 
     def of_query(self, sql: str) -> list[tuple[str, str]]:
         """Return (column, type) of a user's query; names may repeat."""
+        ...
+
+    def compared(self, left: str, right: str, operator: str) -> tuple[Casts, Casts] | None:
+        """Return what values of two types are cast to before they are compared."""
         ...
 
     def reads_as_time(self, sql: str, text: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from laminar.checkpoint import CheckpointStorage, RecoveryConfig, aside
-from laminar.checkpoint.fingerprint import changed
+from laminar.checkpoint.fingerprint import changed, without
 from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests
 from laminar.checkpoint.recovery_report import DagRecoveryMetrics, RecoveryWarning
 from laminar.checkpoint.restore import Restored, go_back, load, numbers
@@ -30,6 +30,7 @@ from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.level import level_turn
 from laminar.runtime.engine.open import attach_operator, build_source, define
+from laminar.runtime.engine.outdated import outdated
 from laminar.runtime.history.interrupts import INTERRUPTS
 from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.output.sinks import SinkDefinition
@@ -73,7 +74,7 @@ def complete(
 ) -> DagRecoveryMetrics:
     """Rebuild and replay what recovery left open; return what was done in all."""
     started = time.perf_counter()
-    rebuild(engine, found.rebuild)
+    rebuilt = rebuild(engine, found.rebuild)
     replayed = replay(engine)
     if replayed:
         with suppress(LaminarError):  # a sink that fails says so again when somebody steps
@@ -81,7 +82,7 @@ def complete(
     left = tuple(each.epoch for each in engine.ledger.wal.open_after(engine.ledger.epoch))
     metrics = replace(
         found.metrics,
-        rebuilt=found.rebuild,
+        rebuilt=rebuilt,
         replayed=replayed,
         to_replay=left,
         duration=found.metrics.duration + time.perf_counter() - started,
@@ -102,14 +103,16 @@ def complete(
     return metrics
 
 
-def rebuild(engine: Engine, views: tuple[str, ...]) -> None:
-    """Fill views that recovery left empty."""
-    if views:
+def rebuild(engine: Engine, empty: tuple[str, ...]) -> tuple[str, ...]:
+    """Fill views that recovery left empty, and those that were stored by another plan."""
+    catalog, traces = engine.defined.catalog, engine.ledger.manifest.traces
+    views = {*empty, *outdated(catalog, traces)}
+    known = [name for name in catalog.in_order() if name in views]
+    if known:
         with engine.ledger.turn("rebuilding views"):
-            known = [name for name in engine.defined.catalog.in_order() if name in views]
-            engine.work.materialization.fill_and_commit(
-                known, engine.work.materialization.with_rows(engine.ledger.manifest.traces, known)
-            )
+            kept, work = without(traces, known), engine.work.materialization
+            work.fill_and_commit(known, work.with_rows(kept, known))
+    return tuple(known)
 
 
 def replay(engine: Engine) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from laminar.delta.render import Everything, change
 from laminar.model.quoting import backquoted
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.model.trace_name import TraceName
+from laminar.plan.context import Casts
 from laminar.plan.nodes import Node
 from laminar.runtime.spark.fixed_settings import TIME_ZONE
 from laminar.runtime.spark.functions import known_functions
@@ -28,6 +29,17 @@ _MARK = "laminar~moment"
 """A string that is no time, nor anything else; so nobody computes what its cast would give."""
 
 _CAST_TO_TIME = re.compile(rf"cast\({_MARK} as (timestamp|date)")
+
+_LEFT, _RIGHT = r"(?P<left>.*__l#\d+L?.*)", r"(?P<right>.*__r#\d+L?.*)"
+_COMPARED = re.compile(
+    rf"^Project \[\({_LEFT} (?:=|<=>|<|<=|>|>=) {_RIGHT}\) AS __c#", re.MULTILINE
+)
+_FOUND_IN = re.compile(
+    rf"^Project \[{_LEFT} IN \(list#\d+ \[\]\) AS __c#.*\n:  \+- Project \[{_RIGHT}\]$",
+    re.MULTILINE,
+)
+_OPERAND = re.compile(r"__[lr]#\d+L?((?: as .+\))*)(?: AS __r#\d+L?)?")
+"""How EXPLAIN tells what is compared: `cast(cast(__l#1 as decimal(3,0)) as decimal(10,2))`."""
 
 _COMPUTING = ("ConstantFolding", "ConvertToLocalRelation")
 _TOLD_WHOLE = {
@@ -48,6 +60,7 @@ class SparkTyper:
         self._session = session
         self._lock = threading.Lock()
         self.time_zone = str(session.conf.get(TIME_ZONE))
+        self._compared: dict[tuple[str, str, str], tuple[Casts, Casts] | None] = {}
         for name, value in _TOLD_WHOLE.items():
             session.conf.set(name, value)
 
@@ -84,6 +97,33 @@ class SparkTyper:
             schema = self._session.sql(sql).schema
         return {field.name: field.dataType.simpleString() for field in schema.fields}
 
+    def compared(self, left: str, right: str, operator: str) -> tuple[Casts, Casts] | None:
+        """Return what Spark casts values of two types to before it compares them.
+
+        None if it does something else to them, or refuses to compare them.
+        """
+        key = (left, right, operator)
+        if key not in self._compared:
+            self._compared[key] = self._casts(*key)
+        return self._compared[key]
+
+    def _casts(self, left: str, right: str, operator: str) -> tuple[Casts, Casts] | None:
+        ours, theirs = f"SELECT CAST(NULL AS {left}) AS __l", f"SELECT CAST(NULL AS {right}) AS __r"
+        sql = f"SELECT __l {operator} __r AS __c FROM ({ours}) CROSS JOIN ({theirs})"
+        if operator == "IN":
+            sql = f"SELECT __l IN (SELECT __r FROM ({theirs})) AS __c FROM ({ours})"
+        told = self._told(sql).partition("== Analyzed Logical Plan ==")[2]
+        found = (_FOUND_IN if operator == "IN" else _COMPARED).search(told)
+        if found is None:
+            return None
+        ours_cast, theirs_cast = _chain(found["left"]), _chain(found["right"])
+        return None if ours_cast is None or theirs_cast is None else (ours_cast, theirs_cast)
+
+    def _told(self, sql: str) -> str:
+        with self._lock:
+            told: str = self._session.sql(f"EXPLAIN EXTENDED {sql}").collect()[0][0]
+        return told
+
     def of_query(self, sql: str) -> list[tuple[str, str]]:
         """Return (column, type) of a user's query; names may repeat."""
         with self._lock:
@@ -99,11 +139,22 @@ class SparkTyper:
 
     def _reads_mark_as_time(self, sql: str) -> bool:
         try:
-            with self._lock:
-                told = self._session.sql(f"EXPLAIN EXTENDED {sql}").collect()[0][0]
+            told = self._told(sql)
         except PySparkException as error:
             return _misses_time_literal(error)
         return _CAST_TO_TIME.search(told) is not None
+
+
+def _chain(operand: str) -> Casts | None:
+    """Return the types that an operand is cast to, inner first; None if it is more than cast."""
+    depth = 0
+    while operand.startswith("cast("):
+        operand, depth = operand[len("cast(") :], depth + 1
+    found = _OPERAND.fullmatch(operand)
+    if found is None:
+        return None
+    types = [each.removesuffix(")") for each in found[1].split(" as ")[1:]]
+    return tuple(types) if len(types) == depth else None
 
 
 def _marked(sql: str, text: str) -> Iterator[str]:
