@@ -47,6 +47,8 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.UnknownColumn("prise", ["price"]),
     errors.RelationExists("v"),
     errors.NotSupported("PRIMARY KEY", "leave it out"),
+    errors.ColumnOutOfReach("b", "t"),
+    errors.CorrelatedTooFar("refresh_policy is full"),
     errors.InvalidQuery("this query cannot run", "[DATATYPE_MISMATCH] no"),
     errors.NotIncremental("v", "RECURSIVE_CTE", "WITH RECURSIVE"),
     errors.NonDeterministic("rand", "v"),

@@ -37,6 +37,9 @@ class Table:
     def of(cls, session: SparkSession, name: str) -> Table:
         """Take the rows that Spark has."""
         frame = session.table(backquoted(name)).limit(MOST)
+        for column, kind in frame.dtypes:
+            if kind == "void":  # no table holds one
+                frame = frame.withColumn(column, frame[column].cast("string"))
         return cls(name, frame.schema, frame.toArrow())
 
     def ddl(self) -> str:
