@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from laminar.model.local_days import DAY, days_vary, later, shown, zone_of
+from laminar.model.local_days import DAY, days_vary, later, zone_of
 
 HOUR = DAY // 24
 
@@ -38,12 +38,6 @@ def test_a_length_is_added_as_spark_does(zone: str, start: str, length: int, end
     known = zone_of(zone)
     assert known is not None
     assert later(micros(start), [length], known) == micros(end)
-
-
-def test_a_clock_shows_local_time() -> None:
-    zone = zone_of("Asia/Kolkata")
-    assert zone is not None
-    assert shown(micros("2026-01-01T00:00"), zone) == micros("2026-01-01T05:30")
 
 
 @pytest.mark.parametrize("name", ["UTC", "Z", "+02:00", "GMT-3", "UTC+05:30", "Etc/UTC"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,19 @@ if TYPE_CHECKING:
 Columns = list[tuple[str, str]]  # (name, type)
 
 INT, LONG, TEXT, DOUBLE, MONEY = "INT", "BIGINT", "STRING", "DOUBLE", "DECIMAL(8,2)"
+INSTANT, CLOCK = "TIMESTAMP", "TIMESTAMP_NTZ"
 NUMBERS = (INT, LONG, DOUBLE, MONEY)
+TIMES = (INSTANT, CLOCK)
+
+ZONES = (
+    "UTC", "America/New_York", "Europe/Amsterdam", "Asia/Kolkata", "Australia/Lord_Howe",
+    "Pacific/Apia",
+)  # fmt: skip
+TURNS = {
+    # An hour that comes twice in New York, and one that is skipped there; in UTC, and on the clock.
+    INSTANT: ("2026-11-01T05:30", "2026-11-01T06:30", "2026-03-08T07:00", "1936-06-01T00:00"),
+    CLOCK: ("2026-11-01T01:30", "2026-03-08T02:30", "2026-03-08T03:30", "1936-06-01T00:00"),
+}
 
 
 @dataclass
@@ -29,12 +42,16 @@ class Scenario:
     epochs: list[list[list[Any]]] = field(
         default_factory=list
     )  # ["insert" | "delete", table, rows]
+    zone: str = "UTC"
 
     def run(self, spark: SparkSession) -> None:
         """Compare every view with its recomputation after every epoch."""
         late = len(self.views) // 2
-        with connect(spark=spark) as db:
-            oracle = Oracle(db, spark)
+        settings = {"spark.sql.session.timeZone": self.zone}
+        caller = spark.newSession()
+        caller.conf.set(*next(iter(settings.items())))
+        with connect(spark=caller) as db:
+            oracle = Oracle(db, spark, settings=settings)
             for name, columns in self.tables.items():
                 oracle.table(name, ", ".join(f"{column} {kind}" for column, kind in columns))
             views = list(self.views.items())
@@ -66,18 +83,23 @@ class Scenario:
 
 
 def _value(value: Any, kind: str) -> Any:
+    if kind in TIMES and value is not None:
+        return datetime.fromisoformat(value)
     return Decimal(value) if kind == MONEY and value is not None else value
 
 
 def random_scenario(chance: random.Random, *, views: int = 6, epochs: int = 4) -> Scenario:
     """Make one up: two tables, views up to depth four, inserts, deletes and updates."""
-    made = Scenario()
+    made = Scenario(zone=chance.choice(ZONES))
     known: dict[str, Columns] = {}
     depth: dict[str, int] = {}
     for name in ("t0", "t1"):
         kinds = [
             INT,
-            *(chance.choice((INT, TEXT, DOUBLE, MONEY)) for _ in range(chance.randint(1, 3))),
+            *(
+                chance.choice((INT, TEXT, DOUBLE, MONEY, INSTANT, CLOCK))
+                for _ in range(chance.randint(1, 3))
+            ),
         ]
         known[name] = made.tables[name] = [(f"a{at}", kind) for at, kind in enumerate(kinds)]
         depth[name] = 0
@@ -118,6 +140,8 @@ def _cell(chance: random.Random, kind: str) -> Any:
         return chance.choice("ab")
     if kind == DOUBLE:
         return chance.randint(-6, 6) / 4  # sums of quarters are exact in any order
+    if kind in TIMES:
+        return chance.choice(TURNS[kind])
     if kind == MONEY:
         return str(Decimal(chance.randint(-300, 300)) / 100)
     return chance.randint(0, 3)
@@ -160,6 +184,10 @@ def _filter(chance: random.Random, left: Source, _: Source) -> Made:
     kept = [(each, kind) for each, kind in columns if each == key or chance.random() < 0.7]
     listed, made = _named([*kept, (f"CASE WHEN {key} > 1 THEN 'p' ELSE 'q' END", TEXT)])
     test = chance.choice([f"{key} > 0", f"{key} IS NULL OR {key} < 3", "TRUE", f"{key} % 2 = 0"])
+    for time in _of(columns, *TIMES)[:1]:
+        hour = f"CAST(CAST({time} AS STRING) AS TIMESTAMP)"
+        listed += f", HOUR({time}) AS a{len(made)}, {hour} AS a{len(made) + 1}"
+        made += [(f"a{len(made)}", INT), (f"a{len(made) + 1}", INSTANT)]
     return f"SELECT {listed} FROM {name} WHERE {test}", made
 
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from laminar.delta.change import Change, State
-from laminar.model.sql_time import micros_of
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import Horizon, Timely
 
@@ -30,7 +29,7 @@ def below(path: str, bound: int) -> str:
     Compared as decimals, because Spark writes other numbers into the code that it compiles, and
     these here differ in every epoch.
     """
-    return f"{micros_of(path)} < {bound}BD"
+    return f"CAST(UNIX_MICROS({path}) AS DECIMAL(20,0)) < {bound}BD"
 
 
 def delta_timely(node: Timely, given: Change, states: Mapping[str, State]) -> Change:

@@ -48,11 +48,6 @@ def days_vary(name: str) -> bool:
     return not isinstance(zone_of(name), timezone)
 
 
-def shown(instant: int, zone: tzinfo) -> int:
-    """Return what the clock of a zone shows at an instant, counted as if that were UTC."""
-    return instant + _offset(_at(instant).astimezone(zone))
-
-
 def later(instant: int, lengths: Iterable[int], zone: tzinfo) -> int:
     """Add lengths to an instant, one after the other."""
     for length in lengths:

@@ -26,5 +26,3 @@ class TimeSettings:
     """After how much silence a source no longer holds back the watermark; None waits forever."""
     aging_rows: int = 100_000
     """How many rows may leave a view in one epoch because time has passed."""
-    zone: str = "UTC"
-    """The time zone of the database."""

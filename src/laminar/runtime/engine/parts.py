@@ -39,7 +39,6 @@ from laminar.runtime.output.sinks import Publisher
 from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.runtime.scheduling.scheduler import ViewScheduler
 from laminar.runtime.spark.environment import Environment
-from laminar.runtime.spark.fixed_settings import TIME_ZONE
 from laminar.runtime.spark.session import base_session, fixed_settings, own_session
 from laminar.runtime.spark.typer import SparkTyper
 from laminar.runtime.spark.workspace import Workspaces
@@ -78,7 +77,6 @@ class Parts:
         limits = time_settings or TimeSettings()
         timeline = Timeline(root, read_only=read_only)
         spark = base_session(spark, timeline.manifest.state.spark)
-        limits.zone = fixed_settings(spark).values.get(TIME_ZONE, limits.zone)
         self.env = Environment(root, spark, Workspaces(root, spark), limits.clock, read_only)
         aside = self.env.workspace()
         compactor = Compactor(aside.session, aside.store)

@@ -24,7 +24,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from laminar.connectors.source import LiveSource, Source
-from laminar.model.local_days import shown, zone_of
 from laminar.model.trace import ARRIVAL, PARTITION, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.time_settings import TimeSettings
@@ -100,18 +99,13 @@ class RowTimes:
     """None if its rows have no time."""
     is_live: bool
     settings: TimeSettings
-    has_zone: bool = True
-    """Whether its times are instants; otherwise they are what a clock in the database's zone
-    shows."""
 
     @classmethod
     def of(
         cls, definition: TableDefinition, source: Source | None, settings: TimeSettings
     ) -> RowTimes:
         """Return those of a table whose rows come from a source, or are pushed."""
-        kinds = {name: kind for name, kind, _ in definition.columns}
-        has_zone = kinds.get(definition.event_time or "") != "timestamp_ntz"
-        return cls(definition.event_time, is_live(source), settings, has_zone)
+        return cls(definition.event_time, is_live(source), settings)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -133,9 +127,7 @@ class RowTimes:
     def limit(self, now_ms: int | None) -> int:
         """Return the last time that is not the future, in microseconds from 1970."""
         now = self.settings.clock() if now_ms is None else now_ms
-        limit = (now + self.settings.future_ms) * 1000
-        zone = None if self.has_zone else zone_of(self.settings.zone)
-        return limit if zone is None else shown(limit, zone)
+        return (now + self.settings.future_ms) * 1000
 
 
 def split_at(table: pa.Table, column: str, limit_us: int) -> tuple[pa.Table, pa.Table | None]:
