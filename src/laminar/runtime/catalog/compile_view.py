@@ -126,7 +126,7 @@ def define_view(
         forbidden.append(NonDeterministic(function, name).at(query, place.offset, length))
         if function not in CLOCK:
             raise forbidden[-1]
-    reads = tuple(_known(each, shapes).name for each in relations_of(asked))
+    reads = tuple(_known(each, shapes).name for each in relations_of(query))
     known = {each.lower(): shapes[each.lower()] for each in reads}
     is_far = False
     try:

@@ -190,9 +190,7 @@ class StatementRunner:
     # The rest
 
     def _insert(self, statement: s.Insert) -> int:
-        return self._dml.insert_query(
-            statement.table, statement.columns, self._query(statement.query).spark()
-        )
+        return self._dml.insert_query(statement.table, statement.columns, statement.query)
 
     def _pause(self, statement: s.Pause) -> None:
         if statement.is_view:
@@ -203,15 +201,9 @@ class StatementRunner:
     def _resume(self, statement: s.Resume) -> None:
         if statement.is_view:
             name = self._view(statement.name)
-            self._told_in_order(lambda: resume(self._engine, name))
+            self._told(lambda: resume(self._engine, name))
         else:
             gate(self._engine, self._table(statement.name), closed=False)
-
-    def _told_in_order(self, run: Callable[[], EpochReport | None]) -> EpochReport | None:
-        """Run epochs that were logged before, each told of by itself, and then this one."""
-        while self._engine.has_logged():
-            self._told(self._engine.step)
-        return self._told(run)
 
     def _table(self, name: str) -> str:
         catalog = self._engine.defined.catalog
@@ -227,7 +219,7 @@ class StatementRunner:
         if hold is not None:
             hint = f"RESUME {hold.because} first"
             raise NotSupported(f'refreshing "{name}", which {_stays(hold, name)}', hint)
-        report = self._told_in_order(lambda: self._engine.refresh(name))
+        report = self._told(lambda: self._engine.refresh(name))
         rows = report.views[name].rows_out if report and name in report.views else 0
         epoch = str(self._engine.ledger.epoch)
         return self._listing(["view", "epoch", "rows_out"], [(name, epoch, str(rows))])

@@ -3,14 +3,14 @@
 Nothing is applied to a table here. A change is first worked out in full, then written to the
 pending log with one atomic write, so a mistake leaves no trace.
 
-What a change sees: a table that it changes, with all that is pending; other relations as they are
-at the last epoch.
+What a change sees: tables with all that is pending, and views as the next epoch would leave them.
+So an epoch runs first if it reads a view and rows wait for that; one that is held is read as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -46,9 +46,10 @@ _EACH_OF_PAIR = "SELECT __row.* FROM (SELECT EXPLODE(__pair) AS __row FROM ({}))
 class Dml:
     """Changes to the rows of tables: durable when they return, seen after the next epoch."""
 
-    def __init__(self, engine: Engine, reader: Reader) -> None:
+    def __init__(self, engine: Engine, reader: Reader, run_epoch: Callable[[], object]) -> None:
         self._engine = engine
         self._reader = reader
+        self._run_epoch = run_epoch
         self._current = CurrentRows(engine, reader)
         self._schemas: dict[tuple[Any, ...], pa.Schema] = {}
 
@@ -64,9 +65,34 @@ class Dml:
         with self._changing("DELETE FROM", definition):
             return self._push(definition, self._current.copies(definition, data), -1)
 
-    def insert_query(self, table: str, names: tuple[str, ...], frame: DataFrame) -> int:
+    def insert_query(self, table: str, names: tuple[str, ...], query: str) -> int:
         """Add the rows of a query, by position."""
         definition = self._table(table)
+        read = self._reader.named(query)
+        self._catch_up(read)
+        with self._undisturbed(read, definition):
+            frame = self._reader.query(query, current=True).frame
+            data = self._values(definition, names, frame)
+        _refuse_nulls(definition, data)
+        return self._admitted(definition, data)
+
+    def _catch_up(self, names: Iterable[str]) -> None:
+        """Bring the views that a change reads to all that waits for them."""
+        if self._reader.tables.behind(names):
+            self._run_epoch()
+
+    @contextmanager
+    def _undisturbed(self, names: Iterable[str], definition: TableDefinition) -> Iterator[None]:
+        """Let no epoch take rows that a query reads while they wait."""
+        snapshot = self._engine.snapshot()
+        waits = any(self._reader.tables.waiting(name, snapshot) for name in names)
+        with self._changing("INSERT INTO", definition) if waits else nullcontext():
+            yield
+
+    def _values(
+        self, definition: TableDefinition, names: tuple[str, ...], frame: DataFrame
+    ) -> pa.Table:
+        """Return the rows of a query as rows of a table."""
         wanted = [self._column(definition, name) for name in names] or list(
             definition.shape.columns
         )
@@ -81,11 +107,9 @@ class Dml:
             items.append(f"CAST({value} AS {kind}) AS {quote(name)}")
         try:
             given = frame.toDF(*[f"v{place}" for place in range(len(frame.columns))])
-            data = collected(given.selectExpr(*items))
+            return collected(given.selectExpr(*items))
         except SPARK_FAILS as error:
             raise explain_refusal(error, {}) from None
-        _refuse_nulls(definition, data)
-        return self._admitted(definition, data)
 
     def _admitted(self, definition: TableDefinition, data: pa.Table) -> int:
         """Add rows if there is room for them; before any lock is taken, for this may wait."""
@@ -112,6 +136,7 @@ class Dml:
         """Take back all rows that meet a condition."""
         definition = self._kept_table(table)
         query = f"SELECT * FROM {_matching(definition.name, condition)}"
+        self._catch_up(self._current.named(query))
         with self._changing("DELETE FROM", definition):
             return self._push(definition, self._current.run(definition, query), -1)
 
@@ -131,6 +156,7 @@ class Dml:
         come = f"STRUCT({new}, CAST(NULL AS BIGINT) AS {ARRIVAL}, 1L AS {WEIGHT})"
         pairs = f"ARRAY({gone}, {come}) AS __pair"
         query = f"SELECT {pairs} FROM {_matching(definition.name, condition)}"
+        self._catch_up(self._current.named(query))
         with self._changing("UPDATE", definition):
             both = self._current.run(definition, query, then=_EACH_OF_PAIR)
             return self._change(definition, both) // 2
@@ -138,13 +164,10 @@ class Dml:
     def merge(self, statement: Merge) -> int:
         """Change a table by the rows of a query; return how many rows were changed."""
         definition = self._kept_table(statement.table)
+        query = merge_query(statement, definition, self._source_columns(statement))
+        self._catch_up(self._current.named(query, TARGET))
         with self._changing("MERGE INTO", definition):
-            found = self._current.run(
-                definition,
-                merge_query(statement, definition, self._source_columns(statement)),
-                then=_EACH_OF_PAIR,
-                weighted=TARGET,
-            )
+            found = self._current.run(definition, query, then=_EACH_OF_PAIR, weighted=TARGET)
             refuse_conflict(definition, found)
             taken = int(pc.sum(found.column(COUNTED)).as_py() or 0)
             self._change(definition, found.drop_columns([COUNTED]))
