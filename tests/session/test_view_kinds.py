@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,12 +38,13 @@ LONG = {
     "v_asof_nested": f"SELECT q.k, 1 AS one FROM (SELECT a.k FROM {ASOF}) q WHERE q.k > 0",
     "v_hop": "SELECT HOP_END(ts, INTERVAL '1' MINUTE, INTERVAL '2' MINUTE) AS w, SUM(x) AS s, 1 AS"
     " one FROM a GROUP BY HOP(ts, INTERVAL '1' MINUTE, INTERVAL '2' MINUTE) EMIT CHANGES",
-    "v_cumulate": "SELECT CUMULATE_END(ts, INTERVAL '1' MINUTE, INTERVAL '4' MINUTE) AS w, SUM(x) AS"
-    " s, 1 AS one FROM a GROUP BY CUMULATE(ts, INTERVAL '1' MINUTE, INTERVAL '4' MINUTE)",
+    "v_cumulate": "SELECT CUMULATE_END(ts, INTERVAL '1' MINUTE, INTERVAL '4' MINUTE) AS w, SUM(x)"
+    " AS s, 1 AS one FROM a GROUP BY CUMULATE(ts, INTERVAL '1' MINUTE, INTERVAL '4' MINUTE)",
     "v_session": "SELECT k, SESSION_START(ts, INTERVAL '30' SECOND) AS w, COUNT(*) AS n, 1 AS one"
     " FROM a GROUP BY k, SESSION(ts, INTERVAL '30' SECOND)",
     "v_final": "SELECT TUMBLE_START(ts, INTERVAL '1' MINUTE) AS w, COUNT(*) AS n, 1 AS one"
-    " FROM a GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE) EMIT FINAL ALLOW LATENESS INTERVAL '1' SECOND",
+    " FROM a GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE) EMIT FINAL ALLOW LATENESS"
+    " INTERVAL '1' SECOND",
     "v_periodic": "SELECT k, COUNT(*) AS n, 1 AS one FROM a GROUP BY k"
     " EMIT PERIODICALLY INTERVAL '1' SECOND",
     "v_late": "SELECT window(ts, '1 minute').end AS w, COUNT(*) AS n, 1 AS one FROM a GROUP BY"

@@ -26,7 +26,8 @@ _TIME_TRAVEL = "read an older epoch with SELECT ... FROM v AS OF EPOCH n"
 def relations_of(query: str) -> tuple[str, ...]:
     """Return the names of what a query reads, each once, in order of appearance.
 
-    The query is as a user writes it, with what only we can read. Names keep their spelling; two that differ only in case are one. Names of common table
+    The query is as a user writes it, with what only we can read. Names keep their spelling; two
+    that differ only in case are one. Names of common table
     expressions are left out where they are visible, and only there.
     """
     found: dict[str, str] = {}

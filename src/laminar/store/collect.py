@@ -28,6 +28,7 @@ _CARRIED = (
     t.StringType,
     t.TimestampNTZType,
     t.TimestampType,
+    *(kind for kind in (getattr(t, "TimeType", None),) if kind is not None),  # from Spark 4.1
 )
 """What Arrow has a type for, and Spark reads back from the Parquet that Arrow writes.
 
@@ -45,6 +46,20 @@ def carried(kind: t.DataType) -> bool:
         case t.MapType():
             return carried(kind.keyType) and carried(kind.valueType)
     return isinstance(kind, _CARRIED)
+
+
+def storable(kind: t.DataType) -> bool:
+    """Say whether a file can keep every value of a type."""
+    match kind:
+        case t.StructType():
+            names = [name.lower() for name in kind.names]
+            is_plain = bool(names) and len(names) == len(set(names))
+            return is_plain and all(storable(field.dataType) for field in kind.fields)
+        case t.ArrayType():
+            return storable(kind.elementType)
+        case t.MapType():
+            return storable(kind.keyType) and storable(kind.valueType)
+    return not isinstance(kind, t.CalendarIntervalType)
 
 
 def collect(df: DataFrame) -> pa.Table | None:

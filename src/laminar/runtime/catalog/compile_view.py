@@ -78,6 +78,10 @@ class Analyzer(Types, Protocol):
         """Say whether a string stands for a time somewhere in a query."""
         ...
 
+    def unfit(self, kind: str, *, pushed: bool) -> str:
+        """Say why rows cannot have a column of that type, or cannot be `pushed`; "" if they can."""
+        ...
+
     def functions(self) -> tuple[str, ...]:
         """Return the names of all functions."""
         ...

@@ -5,10 +5,10 @@ Whoever asks has the writer's turn: an epoch would move rows from the one to the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -19,6 +19,7 @@ from laminar.model.quoting import backquoted
 from laminar.model.same_row import sought
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.ingest.column_rules import completed, default_values
 from laminar.runtime.ingest.primary_keys import clashes, refuse_found, replacement
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.runtime.spark.functions import known_functions
@@ -48,7 +49,11 @@ class CurrentRows:
             return self._reader.named(query, own)
 
     def run(
-        self, definition: TableDefinition, query: str, then: str = "{}", weighted: str = ""
+        self,
+        definition: TableDefinition,
+        query: str,
+        then: Callable[[str], str] = str,
+        weighted: str = "",
     ) -> pa.Table:
         """Run a query in which the table's name stands for its rows with all that is pending.
 
@@ -70,10 +75,32 @@ class CurrentRows:
                 if weighted:
                     distinct = self._session.sql(consolidate(current, row))
                     distinct.createOrReplaceTempView(weighted)
-                return collected(self._session.sql(then.format(bound.text)))
+                return collected(self._session.sql(then(bound.text)))
             except SPARK_FAILS as error:
                 functions = partial(known_functions, self._session)
                 raise explain_refusal(error, bound.shapes, functions) from None
+
+    def completed(self, definition: TableDefinition, given: DataFrame | pa.Table) -> pa.Table:
+        """Return new rows with their generated columns, and which rule each breaks."""
+        with self._reader.lock:
+            frame = self._session.createDataFrame(given) if isinstance(given, pa.Table) else given
+            frame.selectExpr("*", f"1L AS {WEIGHT}").createOrReplaceTempView(_NEW)
+            try:
+                found = self._session.sql(completed(definition, f"SELECT * FROM {_NEW}"))
+                return collected(found.drop(WEIGHT))
+            except SPARK_FAILS as error:
+                raise explain_refusal(error, {}) from None
+
+    def defaults(self, definition: TableDefinition) -> dict[str, Any]:
+        """Return what columns have in rows that do not give them."""
+        if not definition.defaults:
+            return {}
+        with self._reader.lock:
+            try:
+                found = collected(self._session.sql(default_values(definition)))
+            except SPARK_FAILS as error:
+                raise explain_refusal(error, {}) from None
+        return dict(found.to_pylist()[0])
 
     def copies(self, definition: TableDefinition, data: pa.Table) -> pa.Table:
         """Return the copies that a deletion takes: those that came last, with their numbers.
