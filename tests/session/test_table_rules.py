@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -263,3 +264,32 @@ def test_times_of_day_go_all_the_way(db: laminar.Database) -> None:
     found = sorted(db.sql("SELECT * FROM times").rows())
     assert found == [(datetime.time(), 1), (at, 1), (datetime.time(10, 11, 12, 123456), 1)]
     db.execute("DROP TABLE clock CASCADE; DROP TABLE coarse")
+
+
+def test_variants_come_in_and_out(db: laminar.Database) -> None:
+    db.execute("CREATE TABLE j (k INT, v VARIANT)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW paths AS SELECT k, variant_get(v, '$.a', 'int') AS a FROM j"
+    )
+    db.execute('INSERT INTO j VALUES (1, parse_json(\'{"a": 1, "b": [1.5, null]}\')), (2, NULL)')
+    db.insert("j", [(3, {"a": 7}), {"k": 4, "v": [1, "two", None]}, (5, "text"), (6, None)])
+    db.insert("j", db.sql("SELECT 7 AS k, parse_json('[true]') AS v").arrow())
+    with pytest.raises(RowDoesNotMatch, match="does not match"):
+        db.insert("j", [(1, {1, 2})])
+    db.step()
+    found = dict(db.sql("SELECT k, v FROM j").rows())
+    values = {key: value and value.toPython() for key, value in found.items()}
+    assert values == {
+        1: {"a": 1, "b": [Decimal("1.5"), None]},
+        2: None,
+        3: {"a": 7},
+        4: [1, "two", None],
+        5: "text",
+        6: None,
+        7: [True],
+    }
+    db.execute("INSERT INTO j SELECT k + 10, v FROM j WHERE k < 4")
+    db.step()
+    paths = [(1, 1), (2, None), (3, 7), (11, 1), (12, None), (13, 7)]
+    assert sorted(db.sql("SELECT * FROM paths WHERE k < 4 OR k > 7").rows()) == paths
+    db.execute("DROP TABLE j CASCADE")

@@ -21,7 +21,7 @@ from laminar.runtime.spark.fixed_settings import TIME_ZONE
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import own_session, partitions
 from laminar.sql.tokens import Kind, tokenize
-from laminar.store.collect import carried, storable
+from laminar.store.collect import collectable, storable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,7 +102,11 @@ class SparkTyper:
             return first_sentence(error)
         if not storable(found):
             return "rows with it cannot be stored"
-        return "" if carried(found) or not pushed else "rows with it can only come from a connector"
+        return (
+            ""
+            if collectable(found) or not pushed
+            else "rows with it can only come from a connector"
+        )
 
     def reads_as_time(self, sql: str, text: str) -> bool:
         """Say whether a string stands for a time somewhere in a query.

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from laminar.errors.data import DataError, RowDoesNotMatch
 from laminar.errors.sql import UnknownColumn
 from laminar.runtime.statements.exact_values import Misfit, exact, named
+from laminar.store.collect import VARIANT
 
 _NOTHING = type(None)
 _NONE: Mapping[str, Any] = {}
@@ -56,6 +57,7 @@ _SPELLED = {
     pa.date32(): "DATE",
     pa.timestamp("us", tz="UTC"): "TIMESTAMP",
     pa.timestamp("us"): "TIMESTAMP_NTZ",
+    VARIANT: "VARIANT",
 }
 
 
