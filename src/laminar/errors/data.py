@@ -177,7 +177,7 @@ class GeneratedOtherwise(RuleBroken):
 
     def __init__(self, relation: str, column: str, expression: str) -> None:
         super().__init__(
-            f'"{column}" of "{relation}" is given another value than it is generated as',
+            f'column "{column}" of "{relation}" is given another value than it is generated as',
             detail=f"GENERATED ALWAYS AS ({expression})",
             hint="leave the column out: it is computed",
         )
