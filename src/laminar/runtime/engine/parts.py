@@ -178,13 +178,8 @@ class Parts:
             what: the statement, for those who wait for it.
             affected: views whose columns may change on the way.
         """
-<<<<<<< HEAD
         with INTERRUPTS.until_done(), self.ledger.turn(what):
-            before = self.defined.catalog
-=======
-        with self.ledger.turn(what):
             before, committed = self.defined.catalog, self.ledger.manifest
->>>>>>> 62621c2 (Let statements fail anywhere and change nothing, and take variants from Python and SQL)
             self.defined.catalog = before.copy()
             try:
                 yield

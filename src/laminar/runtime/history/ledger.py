@@ -14,12 +14,8 @@ from laminar.errors import ReadOnlyDatabase
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.runtime.history.compactor import Compactor
-<<<<<<< HEAD
 from laminar.runtime.history.interrupts import INTERRUPTS
-from laminar.runtime.history.timeline import Timeline
-=======
 from laminar.runtime.history.timeline import Timeline, after_commit
->>>>>>> 62621c2 (Let statements fail anywhere and change nothing, and take variants from Python and SQL)
 from laminar.runtime.history.turn import WriterTurn
 from laminar.store import EpochLog, PendingLog
 

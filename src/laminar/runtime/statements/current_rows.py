@@ -83,10 +83,13 @@ class CurrentRows:
     def completed(self, definition: TableDefinition, given: DataFrame | pa.Table) -> pa.Table:
         """Return new rows with their generated columns, and which rule each breaks."""
         with self._reader.lock:
-            frame = self._session.createDataFrame(given) if isinstance(given, pa.Table) else given
-            frame.selectExpr("*", f"1L AS {WEIGHT}").createOrReplaceTempView(_NEW)
+            if isinstance(given, pa.Table):
+                self._bind(definition, given, _NEW)
+            else:
+                given.createOrReplaceTempView(_NEW)
             try:
-                found = self._session.sql(completed(definition, f"SELECT * FROM {_NEW}"))
+                rows = f"SELECT *, 1L AS {WEIGHT} FROM {_NEW}"
+                found = self._session.sql(completed(definition, rows))
                 return collected(found.drop(WEIGHT))
             except SPARK_FAILS as error:
                 raise explain_refusal(error, {}) from None
