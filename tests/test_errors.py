@@ -60,6 +60,9 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.DependentRefused("v", "w", "unknown column"),
     errors.DuplicateKey("t", ["id"], [(1,)]),
     errors.MergeConflict("t", {"id": 1}),
+    errors.CheckViolated("t", "c", "x > 0").about_row(2, {"x": -1}),
+    errors.TextTooLong("t", "v", 3),
+    errors.GeneratedOtherwise("t", "g", "x * 2"),
     errors.NoWatermark("t"),
     errors.NoWindow("v", "EMIT FINAL", "it groups by no window"),
     errors.RowDoesNotMatch("t", 3, "n", "x", "BIGINT"),
@@ -106,6 +109,7 @@ EXAMPLES: list[errors.LaminarError] = [
 ]
 
 BASES = {
+    errors.RuleBroken,
     errors.LaminarError,
     errors.DagError,
     errors.MvError,

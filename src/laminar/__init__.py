@@ -34,20 +34,21 @@ _NAMES = {
     "dag.watermark": "DagWatermarkTracker PartitionedWatermark WatermarkAlignmentGroup",
     "errors": """
         AmbiguousColumns Backpressure BackpressureFull BadOption BadRequest BadSetting BadViewOption
-        BridgeClosed BridgeError CheckpointCorrupt CheckpointTimeout ColumnOutOfReach ConnectorError
-        CorrelatedTooFar CursorCorrupt CycleDetected DagError DataError DatabaseClosed
-        DatabaseLocked DatabaseNotFound DependentRefused DisconnectedNode DuplicateEdge DuplicateKey
-        DuplicateName DuplicateNode EpochExists EpochNotFound EventTimeError FanOutLimitExceeded
-        FixedSparkSetting HasDependents InvalidOperator InvalidPort InvalidQuery InvalidSchema
-        InvalidSetting JavaUnavailable LaminarError LoopFailed ManifestCorrupt MergeConflict
-        MissingOption MvCycleDetected MvError NoCheckpointFound NoCommonEpoch NoWatermark NoWindow
-        NodeNotFound NonDeterministic NotIncremental NotRetained NotSupported OperatorError
-        OperatorNotFound PortUnavailable ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists
-        RowDoesNotFit RowDoesNotMatch RowNotFound SchemaMismatch SegmentCorrupt SegmentMissing
-        SourceError SourceNotFound SourceReadFailed SparkAccessUnavailable SparkUnavailable
-        SpillCorrupt SqlError SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded
-        TableRedefined TooManyCheckpoints UnknownColumn UnknownConnector UnknownFunction
-        UnknownOption UnknownRelation UnknownSetting UnsupportedFormat UnsupportedSparkSetting
+        BridgeClosed BridgeError CheckViolated CheckpointCorrupt CheckpointTimeout ColumnOutOfReach
+        ConnectorError CorrelatedTooFar CursorCorrupt CycleDetected DagError DataError
+        DatabaseClosed DatabaseLocked DatabaseNotFound DependentRefused DisconnectedNode
+        DuplicateEdge DuplicateKey DuplicateName DuplicateNode EpochExists EpochNotFound
+        EventTimeError FanOutLimitExceeded FixedSparkSetting GeneratedOtherwise HasDependents
+        InvalidOperator InvalidPort InvalidQuery InvalidSchema InvalidSetting JavaUnavailable
+        LaminarError LoopFailed ManifestCorrupt MergeConflict MissingOption MvCycleDetected MvError
+        NoCheckpointFound NoCommonEpoch NoWatermark NoWindow NodeNotFound NonDeterministic
+        NotIncremental NotRetained NotSupported OperatorError OperatorNotFound PortUnavailable
+        ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists RowDoesNotFit RowDoesNotMatch
+        RowNotFound RuleBroken SchemaMismatch SegmentCorrupt SegmentMissing SourceError
+        SourceNotFound SourceReadFailed SparkAccessUnavailable SparkUnavailable SpillCorrupt
+        SqlError SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
+        TextTooLong TooManyCheckpoints UnknownColumn UnknownConnector UnknownFunction UnknownOption
+        UnknownRelation UnknownSetting UnsupportedFormat UnsupportedSparkSetting
         UnusableSparkSetting ViewNotFound WriteWithinEpoch WriterBusy
     """,
     "model": "EdgeId EpochId Field NodeId Schema StatePartitionId",

@@ -127,9 +127,10 @@ class Database:
         self._closed = False
         self._driver = Driver(self.engine)
         self._loop = self._driver.loop
-        self._dml = Dml(self.engine, self._reader)
+        in_order = self._driver.in_order
+        self._dml = Dml(self.engine, self._reader, lambda: in_order(self.engine.step))
         self._statements = StatementRunner(
-            self.engine, self._dml, self._reader, self._query, self._listing, self._driver.told
+            self.engine, self._dml, self._reader, self._query, self._listing, in_order
         )
 
     # Statements

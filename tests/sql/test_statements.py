@@ -42,6 +42,7 @@ from laminar.sql import (
     parse_script,
     parse_statement,
 )
+from laminar.sql.statements import About, Check
 
 
 class Origin(TypedDict):
@@ -90,6 +91,30 @@ TABLES: list[tuple[str, Statement]] = [
     ("CREATE TABLE 1m (a INT)", table("1m", A)),
     ("CREATE TABLE größe (a INT)", table("größe", A)),
     ("CREATE TABLE sink (a INT)", table("sink", A)),
+    (
+        "CREATE TABLE t (a INT DEFAULT CASE WHEN true THEN 1 END IS NOT NULL NOT NULL COMMENT 'x')",
+        table(
+            "t",
+            ColumnDef(
+                "a",
+                "INT",
+                not_null=True,
+                default="CASE WHEN true THEN 1 END IS NOT NULL",
+                comment="x",
+            ),
+        ),
+    ),
+    (
+        "CREATE TABLE t (a INT DEFAULT f(1, 2) CHECK (a > 1), b INT GENERATED ALWAYS AS (a + 1),"
+        " CONSTRAINT c CHECK (b IN (1, 2))) COMMENT 'it''s' TBLPROPERTIES ('x.y' = 'z', w = 1)",
+        table(
+            "t",
+            ColumnDef("a", "INT", default="f(1, 2)"),
+            ColumnDef("b", "INT", generated="a + 1"),
+            checks=(Check("check_1", "a > 1"), Check("c", "b IN (1, 2)")),
+            about=About("it's", (("x.y", "z"), ("w", "1"))),
+        ),
+    ),
     ("CREATE TABLE t (a INT NOT NULL)", table("t", ColumnDef("a", "INT", not_null=True))),
     (
         "CREATE TABLE t (order INT, `select` INT)",

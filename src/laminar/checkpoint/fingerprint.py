@@ -26,7 +26,9 @@ another part, all subscriptions that have a name would end."""
 _STORED = (*_ROWS, "refresh_policy")
 """The parts that decide what its traces hold."""
 
-_KEPT = (*_STORED, "name", "primary_key", "event_time", "delay_us", "is_source")
+_RULES = ("lengths", "generated", "checks")
+
+_KEPT = (*_STORED, "name", "primary_key", "event_time", "delay_us", "is_source", *_RULES)
 """The parts that decide whether rows can be kept. Options of a connector do not: what was read
 through them stays read."""
 
@@ -54,7 +56,8 @@ def fingerprints(catalog: Definitions) -> dict[str, str]:
     """Return name -> a text that changes with its definition, or with one that it reads."""
     found: dict[str, str] = {}
     for each in catalog:
-        own = _parts(each, _KEPT)
+        # Older versions did not write what is empty.
+        own = {key: value or None for key, value in _parts(each, _KEPT).items()}
         own["query"] = normal_query(each["query"]) if each.get("query") else None
         known = {name.casefold(): mark for name, mark in found.items()}
         own["above"] = [known.get(name.casefold()) for name in reads_of(each)]

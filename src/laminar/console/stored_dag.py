@@ -20,7 +20,6 @@ from laminar.runtime.catalog.definitions import (
     from_json,
 )
 from laminar.sql import relations_of
-from laminar.sql.asof import rewrite_asof
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def _sources(
             return reads
         case LateDefinition(view=view):
             return (view,)
-    return _spelled(relations_of(rewrite_asof(definition.query)), definitions)
+    return _spelled(relations_of(definition.query), definitions)
 
 
 def _spelled(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:

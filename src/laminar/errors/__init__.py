@@ -41,11 +41,15 @@ from laminar.errors.dag import (
     TooManyCheckpoints,
 )
 from laminar.errors.data import (
+    CheckViolated,
     DataError,
     DuplicateKey,
+    GeneratedOtherwise,
     MergeConflict,
     RowDoesNotMatch,
     RowNotFound,
+    RuleBroken,
+    TextTooLong,
 )
 from laminar.errors.database import (
     DatabaseClosed,
@@ -119,6 +123,7 @@ __all__ = [
     "BadViewOption",
     "BridgeClosed",
     "BridgeError",
+    "CheckViolated",
     "CheckpointCorrupt",
     "CheckpointTimeout",
     "ColumnOutOfReach",
@@ -142,6 +147,7 @@ __all__ = [
     "EventTimeError",
     "FanOutLimitExceeded",
     "FixedSparkSetting",
+    "GeneratedOtherwise",
     "HasDependents",
     "InvalidOperator",
     "InvalidPort",
@@ -175,6 +181,7 @@ __all__ = [
     "RowDoesNotFit",
     "RowDoesNotMatch",
     "RowNotFound",
+    "RuleBroken",
     "SchemaMismatch",
     "SegmentCorrupt",
     "SegmentMissing",
@@ -190,6 +197,7 @@ __all__ = [
     "StoreUnwritable",
     "SubscriptionEnded",
     "TableRedefined",
+    "TextTooLong",
     "TooManyCheckpoints",
     "UnknownColumn",
     "UnknownConnector",

@@ -113,6 +113,78 @@ class MergeConflict(DataError):
         self.row = row
 
 
+class RuleBroken(DataError):
+    """A row breaks what its table declares.
+
+    Catch this to handle checks, lengths and generated columns in one place.
+    """
+
+    code: ClassVar[str] = "LMR-4020"
+
+    def about_row(self, place: int, row: object) -> RuleBroken:
+        """Say which of the rows it is about, counted from 1, and what that holds."""
+        self.row, self.values = place, row
+        self.detail = f"{self.detail}; row {place}: {_short(row)}"
+        return self
+
+
+class CheckViolated(RuleBroken):
+    """A condition that a table declares with CHECK is false for a row.
+
+    The detail has the condition, the row and its place among those that were given. Nothing was
+    applied. NULL breaks no condition: say NOT NULL as well where it should.
+    """
+
+    code: ClassVar[str] = "LMR-4021"
+
+    def __init__(self, relation: str, constraint: str, condition: str) -> None:
+        super().__init__(
+            f'a row of "{relation}" breaks the constraint "{constraint}"',
+            detail=f"CHECK ({condition})",
+            hint="correct the row; a constraint that is wrong takes a new table",
+        )
+        self.relation = relation
+        self.constraint = constraint
+
+
+class TextTooLong(RuleBroken):
+    """A text is longer than its column takes: VARCHAR(n) holds n characters.
+
+    Blanks at its end that are too many are cut off, as in Spark; other characters never are.
+    Nothing was applied.
+    """
+
+    code: ClassVar[str] = "LMR-4022"
+
+    def __init__(self, relation: str, column: str, length: int) -> None:
+        super().__init__(
+            f'a text is too long for "{column}" of "{relation}"',
+            detail=f"VARCHAR({length}) holds {length} characters",
+            hint="shorten it, or declare the column STRING",
+        )
+        self.relation = relation
+        self.column = column
+        self.length = length
+
+
+class GeneratedOtherwise(RuleBroken):
+    """A generated column was given a value that is not the one it is generated as.
+
+    Leave the column out: it is computed. Nothing was applied.
+    """
+
+    code: ClassVar[str] = "LMR-4023"
+
+    def __init__(self, relation: str, column: str, expression: str) -> None:
+        super().__init__(
+            f'column "{column}" of "{relation}" is given another value than it is generated as',
+            detail=f"GENERATED ALWAYS AS ({expression})",
+            hint="leave the column out: it is computed",
+        )
+        self.relation = relation
+        self.column = column
+
+
 def _short(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."

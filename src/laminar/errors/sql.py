@@ -141,9 +141,10 @@ class NonDeterministic(SqlError):
 
     code: ClassVar[str] = "LMR-3008"
 
-    def __init__(self, function: str, view: str) -> None:
+    def __init__(self, function: str, view: str, who: str = "") -> None:
+        what = who or f'view "{view}"'
         super().__init__(
-            f'view "{view}" uses {function}, which is not deterministic',
+            f"{what} uses {function}, which is not deterministic",
             hint="store the value in a column of the source and read that column",
         )
         self.function = function

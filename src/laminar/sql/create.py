@@ -16,7 +16,7 @@ from laminar.sql.table_changes import refuse_changes
 from laminar.sql.table_columns import take_columns
 from laminar.sql.time_travel import refuse_time_travel
 from laminar.sql.trailing import find_trailing, take_trailing
-from laminar.sql.with_options import take_options
+from laminar.sql.with_options import take_about, take_options
 
 _NOT_YET = {
     "VIEW": "create a MATERIALIZED VIEW",
@@ -35,9 +35,7 @@ _NOT_YET_IN_TABLES = {
     "LIKE": "declare the columns",
     "PARTITIONED": "leave it out",
     "CLUSTERED": "leave it out",
-    "COMMENT": "leave it out",
     "LOCATION": "leave it out",
-    "TBLPROPERTIES": "give options as WITH (name = value)",
     "OPTIONS": "give options as WITH (name = value)",
 }
 
@@ -72,6 +70,7 @@ def _table(cursor: Cursor, start: int, kind: RelationKind) -> CreateTable:
     if watermark is not None and kind is RelationKind.TABLE:
         hint = "declare a SOURCE, or leave the watermark out"
         raise cursor.here(NotSupported("a WATERMARK of a table", hint), declared.watermark_token)
+    about = take_about(cursor)
     options = take_options(cursor) if cursor.accept("WITH") else {}
     _refuse_table_clause(cursor)
     cursor.finish()
@@ -83,6 +82,8 @@ def _table(cursor: Cursor, start: int, kind: RelationKind) -> CreateTable:
         watermark,
         options,
         if_not_exists,
+        tuple(declared.checks),
+        about,
         **cursor.origin(start),
     )
 
@@ -103,6 +104,7 @@ def _view(cursor: Cursor, start: int, *, or_replace: bool) -> CreateView:
     if cursor.looks_at("("):
         hint = "name the columns in the query, with AS"
         raise cursor.here(NotSupported("a list of columns before the query", hint))
+    about = take_about(cursor)
     options = take_options(cursor) if cursor.accept("WITH") else {}
     cursor.expect("AS")
     query_location = cursor.location()
@@ -120,6 +122,7 @@ def _view(cursor: Cursor, start: int, *, or_replace: bool) -> CreateView:
         trailing.emit,
         trailing.lateness,
         trailing.late_data_to,
+        about,
         query_location=query_location,
         **cursor.origin(start),
     )

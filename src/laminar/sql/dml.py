@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from laminar.errors.sql import NotSupported
 from laminar.sql.cursor import Cursor
 from laminar.sql.query import starts_query, take_query_head
 from laminar.sql.statements import Delete, Insert, Update
 from laminar.sql.table_changes import refuse_changes
 from laminar.sql.time_travel import refuse_time_travel
+from laminar.sql.tokens import tokenize
 
 _A_TABLE = "the name of a table"
 _A_COLUMN = "the name of a column"
@@ -91,3 +94,26 @@ def _where(cursor: Cursor) -> str | None:
     refuse_time_travel(cursor, cursor.at)
     refuse_changes(cursor, cursor.at)
     return cursor.rest("a condition")
+
+
+def with_defaults(query: str, default: Callable[[int], str]) -> str:
+    """Return VALUES with every DEFAULT that is a value of its own replaced.
+
+    Args:
+        query: what is inserted; one that is not VALUES stays as it is.
+        default: what it stands for, by its place in the row.
+    """
+    tokens = tokenize(query)
+    if not tokens or not tokens[0].is_word("VALUES"):
+        return query
+    made: list[str] = []
+    at = depth = place = 0
+    for before, token, after in zip(tokens, tokens[1:], (*tokens[2:], None), strict=False):
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        place = place + 1 if depth == 1 and token.is_symbol(",") else place if depth else 0
+        is_first = before.upper in (",", "(", "VALUES") and depth <= 1
+        is_last = after is None or after.upper in (",", ")")
+        if token.is_word("DEFAULT") and is_first and is_last:
+            made += [query[at : token.start], default(place)]
+            at = token.end
+    return "".join([*made, query[at:]])

@@ -10,6 +10,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 
 from laminar.errors.base import did_you_mean
 from laminar.errors.sql import NotSupported, SqlError, SqlSyntaxError
+from laminar.sql.asof import rewrite_asof
 from laminar.sql.cursor import Cursor, joined
 from laminar.sql.keywords import keywords
 from laminar.sql.query import STARTS, refuse_streams, starts_query
@@ -25,7 +26,8 @@ _TIME_TRAVEL = "read an older epoch with SELECT ... FROM v AS OF EPOCH n"
 def relations_of(query: str) -> tuple[str, ...]:
     """Return the names of what a query reads, each once, in order of appearance.
 
-    Names keep their spelling; two that differ only in case are one. Names of common table
+    The query is as a user writes it, with what only we can read. Names keep their spelling; two
+    that differ only in case are one. Names of common table
     expressions are left out where they are visible, and only there.
     """
     found: dict[str, str] = {}
@@ -36,7 +38,7 @@ def relations_of(query: str) -> tuple[str, ...]:
 
 
 def _tree(query: str) -> exp.Expr:
-    text = readable(query)
+    text = readable(rewrite_asof(query))
     try:
         trees = sqlglot.parse(text, read="spark", error_level=ErrorLevel.IMMEDIATE)
     except RecursionError:

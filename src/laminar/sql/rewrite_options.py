@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from laminar.model.quoting import string_literal
 from laminar.sql.cursor import Cursor
 from laminar.sql.tokens import tokenize
-from laminar.sql.with_options import take_options
+from laminar.sql.with_options import take_about, take_options
 
 
 def with_options(statement: str, options: Mapping[str, str]) -> str:
@@ -18,6 +18,7 @@ def with_options(statement: str, options: Mapping[str, str]) -> str:
     cursor.expect("MATERIALIZED", "VIEW")
     cursor.accept("IF", "NOT", "EXISTS")
     cursor.name("the name of a view")
+    take_about(cursor)
     end = cursor.peek(-1).end
     given: dict[str, str] = {}
     if cursor.accept("WITH"):

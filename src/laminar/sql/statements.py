@@ -34,11 +34,33 @@ class RelationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnDef:
-    """A declared column. The type is in words that Spark knows: a bare VARCHAR is a STRING."""
+    """A declared column. The type is in words that Spark knows: a bare VARCHAR is a STRING.
+
+    A generated one is always the value of its expression; a default counts where none is given.
+    """
 
     name: str
     type_text: str
     not_null: bool = False
+    default: str | None = None
+    generated: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A condition that is false for no row of a table."""
+
+    name: str
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a user says about a relation, which is kept and shown."""
+
+    comment: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +101,8 @@ class CreateTable(Statement):
     watermark: Watermark | None = None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     if_not_exists: bool = False
+    checks: tuple[Check, ...] = ()
+    about: About = About()
 
     @property
     def schema(self) -> Schema:
@@ -98,6 +122,7 @@ class CreateView(Statement):
     emit: Emit | None = None
     lateness: str | None = None
     late_data_to: str | None = None
+    about: About = About()
     query_location: Location = field(compare=False, kw_only=True)
 
 

@@ -1,4 +1,4 @@
-"""The bracket of CREATE TABLE and CREATE SOURCE: columns, primary key, watermark."""
+"""The bracket of CREATE TABLE and CREATE SOURCE: columns, primary key, checks, watermark."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from laminar.errors.sql import NotSupported, SqlSyntaxError, UnknownColumn
 from laminar.model.types import normalise_type
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
-from laminar.sql.statements import ColumnDef, Watermark
+from laminar.sql.statements import Check, ColumnDef, Watermark
 from laminar.sql.tokens import Kind, Token
+from laminar.sql.with_options import take_text
 
 _TYPES = keywords(
     "ARRAY BIGINT BINARY BOOLEAN BYTE CHAR DATE DECIMAL DOUBLE FLOAT INT INTEGER LONG MAP NUMERIC"
     " REAL SHORT SMALLINT STRING STRUCT TEXT TIMESTAMP TIMESTAMP_NTZ TINYINT VARCHAR"
 )
-_NOT_YET = keywords("CHECK COLLATE COMMENT CONSTRAINT DEFAULT GENERATED REFERENCES UNIQUE FOREIGN")
-_AFTER_TYPE = _NOT_YET | keywords("NOT NULL PRIMARY")
+_NOT_YET = keywords("COLLATE REFERENCES UNIQUE FOREIGN")
+_CLAUSES = keywords("CHECK COMMENT CONSTRAINT DEFAULT GENERATED")
+_AFTER_TYPE = _NOT_YET | _CLAUSES | keywords("NOT NULL PRIMARY")
+_ENDS = _NOT_YET | _CLAUSES | keywords("PRIMARY")
+_OPENING, _CLOSING = ("(", "[", "CASE"), (")", "]", "END")
 _TEXT_OF_ANY_LENGTH = ("CHAR", "TEXT", "VARCHAR")
 
 
@@ -30,6 +34,7 @@ class Declared:
     key: list[str] = field(default_factory=list)
     watermark: Watermark | None = None
     watermark_token: Token | None = None
+    checks: list[Check] = field(default_factory=list)
 
     def column(self, cursor: Cursor, name: str, token: Token) -> str:
         """Return the name as the column was declared; raise at the token if there is none."""
@@ -41,7 +46,7 @@ class Declared:
 
 
 def take_columns(cursor: Cursor) -> Declared:
-    """Take `(name TYPE [NOT NULL] [PRIMARY KEY], ..., [PRIMARY KEY (..)], [WATERMARK FOR ..])`."""
+    """Take `(name TYPE [NOT NULL] [DEFAULT ...] ..., [PRIMARY KEY (..)], [CHECK (..)], ...)`."""
     declared = Declared()
     opening = cursor.peek()
     cursor.expect("(")
@@ -50,6 +55,8 @@ def take_columns(cursor: Cursor) -> Declared:
         if cursor.looks_at("PRIMARY", "KEY") or cursor.looks_at("WATERMARK", "FOR"):
             later.append((cursor.peek().upper, cursor.at))
             cursor.expression("a key or a watermark", ",", ")")
+        elif _starts_check(cursor):
+            _check(cursor, declared)
         else:
             _column(cursor, declared)
         if not cursor.accept(","):
@@ -81,21 +88,83 @@ def _column(cursor: Cursor, declared: Declared) -> None:
     if any(column.name.casefold() == name.casefold() for column in declared.columns):
         cursor.fail(f'column "{name}" is declared twice', hint="remove one of them", token=token)
     kind = _type(cursor)
-    not_null = is_key = False
+    column = ColumnDef(name, kind)
     while cursor.peek().upper not in (",", ")"):
-        if not not_null and cursor.accept("NOT", "NULL"):
-            not_null = True
-        elif not is_key and cursor.accept("PRIMARY", "KEY"):
-            _require_no_key(cursor, declared, token)
-            is_key = True
-        elif cursor.peek().is_word(*_NOT_YET):
-            what = f"{cursor.peek().upper} of a column"
-            raise cursor.here(NotSupported(what, "leave it out"))
-        else:
-            cursor.unexpected("NOT NULL", "PRIMARY KEY", ",", ")")
-    declared.columns.append(ColumnDef(name, kind, not_null))
-    if is_key:
-        declared.key.append(name)
+        column = _clause(cursor, declared, column, token)
+    declared.columns.append(column)
+
+
+def _clause(cursor: Cursor, declared: Declared, column: ColumnDef, token: Token) -> ColumnDef:
+    """Take one clause of a column; each may stand once, but for checks."""
+    has_value = column.default is not None or column.generated is not None
+    if not column.not_null and cursor.accept("NOT", "NULL"):
+        return replace(column, not_null=True)
+    if column.name not in declared.key and cursor.accept("PRIMARY", "KEY"):
+        _require_no_key(cursor, declared, token)
+        declared.key.append(column.name)
+        return column
+    if not has_value and cursor.accept("DEFAULT"):
+        return replace(column, default=_expression(cursor))
+    if not has_value and cursor.accept("GENERATED", "ALWAYS", "AS"):
+        if cursor.looks_at("IDENTITY"):
+            raise cursor.here(NotSupported("an IDENTITY column", "hand in numbers of your own"))
+        return replace(column, generated=_in_brackets(cursor))
+    if column.comment is None and cursor.accept("COMMENT"):
+        return replace(column, comment=take_text(cursor))
+    if _starts_check(cursor):
+        _check(cursor, declared)
+        return column
+    if not cursor.peek().is_word(*_NOT_YET):
+        cursor.unexpected("NOT NULL", "DEFAULT", "CHECK", "PRIMARY KEY", ",", ")")
+    raise cursor.here(NotSupported(f"{cursor.peek().upper} of a column", "leave it out"))
+
+
+def _expression(cursor: Cursor) -> str:
+    """Take an expression up to the next clause of its column."""
+    start, depth = cursor.at, 0
+    while not cursor.done() and (depth or cursor.peek().upper not in (",", ")")):
+        is_not_null = cursor.looks_at("NOT", "NULL") and not cursor.peek(-1).is_word("IS")
+        if not depth and cursor.at > start and (is_not_null or cursor.peek().upper in _ENDS):
+            break
+        token = cursor.next().upper
+        depth += (token in _OPENING) - (token in _CLOSING)
+    if cursor.at == start:
+        cursor.unexpected("an expression")
+    return cursor.slice(start, cursor.at)
+
+
+def _in_brackets(cursor: Cursor) -> str:
+    """Take what stands in brackets."""
+    if not cursor.looks_at("("):
+        cursor.unexpected("(")
+    start = cursor.at
+    cursor.skip_brackets()
+    if cursor.at - start < 3:
+        cursor.fail("an expression is missing in the brackets", token=cursor.tokens[start])
+    return cursor.slice(start + 1, cursor.at - 1)
+
+
+def _starts_check(cursor: Cursor) -> bool:
+    named = cursor.looks_at("CONSTRAINT") and cursor.peek(2).is_word("CHECK")
+    return named or cursor.looks_at("CHECK", "(")
+
+
+def _check(cursor: Cursor, declared: Declared) -> None:
+    """Take `[CONSTRAINT name] CHECK (condition) [ENFORCED] [NORELY]`."""
+    token = cursor.peek()
+    name = f"check_{len(declared.checks) + 1}"
+    if cursor.accept("CONSTRAINT"):
+        name = cursor.identifier("the name of a constraint")
+    if any(each.name.casefold() == name.casefold() for each in declared.checks):
+        cursor.fail(f'constraint "{name}" is declared twice', token=token)
+    cursor.expect("CHECK")
+    declared.checks.append(Check(name, _in_brackets(cursor)))
+    if cursor.looks_at("NOT", "ENFORCED"):
+        raise cursor.here(NotSupported("a CHECK that is NOT ENFORCED", "leave it out"))
+    cursor.accept("ENFORCED")
+    if cursor.looks_at("RELY"):
+        raise cursor.here(NotSupported("RELY", "leave it out: every CHECK is enforced"))
+    cursor.accept("NORELY")
 
 
 def _type(cursor: Cursor) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laminar.sql.cursor import Cursor
 from laminar.sql.intervals import take_interval
+from laminar.sql.statements import About
 from laminar.sql.tokens import Kind, Token
 
 _AN_OPTION = "the name of an option"
@@ -36,6 +37,25 @@ def without_connector(options: dict[str, str]) -> tuple[str | None, dict[str, st
     """Return the connector that options name, however they spell that word, and the others."""
     rest = {name: value for name, value in options.items() if name.casefold() != "connector"}
     return next((options[name] for name in options if name not in rest), None), rest
+
+
+def take_about(cursor: Cursor) -> About:
+    """Take `[COMMENT 'text'] [TBLPROPERTIES (a = 'b', ...)]`, in any order."""
+    comment, properties = "", dict[str, str]()
+    while True:
+        if not comment and cursor.accept("COMMENT"):
+            comment = take_text(cursor)
+        elif not properties and cursor.accept("TBLPROPERTIES"):
+            properties = take_options(cursor)
+        else:
+            return About(comment, tuple(properties.items()))
+
+
+def take_text(cursor: Cursor) -> str:
+    """Take a string."""
+    if cursor.peek().kind is not Kind.STRING:
+        cursor.unexpected("a text in quotes")
+    return cursor.next().value
 
 
 def take_value(cursor: Cursor) -> str:

@@ -46,10 +46,11 @@ def write_atomic(path: Path, data: bytes, *, point: str = "file") -> None:
     temp = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}{TEMP_SUFFIX}")
     with _filled(temp, path, data, point):
         created = _place(temp, path)
-        failpoint(f"{point}.after_rename")
-        _unlink_if_possible(temp)
-        if created:
-            _make_name_durable(path)
+        with _unnamed_again(path) if created else contextlib.nullcontext():
+            failpoint(f"{point}.after_rename")
+            _unlink_if_possible(temp)
+            if created:
+                sync_dir(path.parent)
     if not created:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
@@ -239,11 +240,15 @@ def _place(temp: Path, path: Path) -> bool:
     return True
 
 
-def _make_name_durable(path: Path) -> None:
+@contextlib.contextmanager
+def _unnamed_again(path: Path) -> Iterator[None]:
+    """Take a name back if it cannot be made durable.
+
+    The caller will hear that nothing was written, so nothing may be found later.
+    """
     try:
-        sync_dir(path.parent)
-    except OSError:
-        # The caller will hear that nothing was written, so nothing may be found later.
+        yield
+    except Exception:
         _unlink_if_possible(path)
         raise
 

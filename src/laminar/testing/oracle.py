@@ -15,6 +15,7 @@ from laminar.model.trace_name import view_of
 from laminar.runtime.catalog.definitions import ViewDefinition
 from laminar.runtime.statements.query import bindings_at
 from laminar.sql import rewrite_windows
+from laminar.sql.asof import spell_out
 from laminar.store import SegmentStore
 from laminar.testing.bags import Row, assert_same_bag
 from laminar.testing.live import LiveRows
@@ -165,7 +166,7 @@ class Oracle:
     def _query(self, view: str) -> str:
         definition = self.db.engine.defined.catalog.definitions[view]
         assert isinstance(definition, ViewDefinition)
-        return rewrite_windows(self.truths.get(view, definition.query))
+        return rewrite_windows(spell_out(self.truths.get(view, definition.query)))
 
     def _bind(self, name: str, rows: list[Row]) -> None:
         frame = _frame(self._session, rows, self.db.engine.defined.catalog.shape(name).ddl)

@@ -84,6 +84,10 @@ class Analyzer(Types, Protocol):
         """Say whether a string stands for a time somewhere in a query."""
         ...
 
+    def unfit(self, kind: str, *, pushed: bool) -> str:
+        """Say why rows cannot have a column of that type, or cannot be `pushed`; "" if they can."""
+        ...
+
     def functions(self) -> tuple[str, ...]:
         """Return the names of all functions."""
         ...
@@ -132,7 +136,7 @@ def define_view(
         forbidden.append(NonDeterministic(function, name).at(query, place.offset, length))
         if function not in CLOCK:
             raise forbidden[-1]
-    reads = tuple(_known(each, shapes).name for each in relations_of(asked))
+    reads = tuple(_known(each, shapes).name for each in relations_of(query))
     known = {each.lower(): shapes[each.lower()] for each in reads}
     is_far = False
     try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from laminar.delta.emission import Emission
 from laminar.delta.program import Shape
 from laminar.model.event_time import Chain, Timing
 from laminar.model.quoting import backquoted
 from laminar.model.schema import Schema
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,23 @@ class TableDefinition:
     delay_us: int = 0
     born: str = ""
     """The version of the database that it came with: another one of its name has another."""
+    lengths: Pairs = ()
+    """Column -> so many characters are the most: VARCHAR(n)."""
+    defaults: Pairs = ()
+    """Column -> the expression for rows that do not give it."""
+    generated: Pairs = ()
+    """Column -> the expression that it always has the value of."""
+    checks: Pairs = ()
+    """Constraint -> the condition that is false for no row."""
+    comments: Pairs = ()
+    """Column -> what the user says of it."""
+    comment: str = ""
+    properties: Pairs = ()
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether rows have to be looked at, or completed, before they come in."""
+        return bool(self.lengths or self.generated or self.checks)
 
     @property
     def upserts(self) -> bool:
@@ -36,8 +55,12 @@ class TableDefinition:
 
     def takes_rows_of(self, other: TableDefinition) -> bool:
         """Whether rows that were made for another table of this name do for this one."""
-        mine = (self.columns, self.primary_key, self.is_source, self.connector)
-        return mine == (other.columns, other.primary_key, other.is_source, other.connector)
+        return self._row_rules == other._row_rules
+
+    @property
+    def _row_rules(self) -> tuple[object, ...]:
+        way_in = (self.columns, self.primary_key, self.is_source, self.connector)
+        return (*way_in, self.lengths, self.generated, self.checks)
 
     @property
     def shape(self) -> Shape:
@@ -70,6 +93,8 @@ class ViewDefinition:
     defined_at: str = ""
     emission: Emission = field(default_factory=Emission)
     born: str = ""
+    comment: str = ""
+    properties: Pairs = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,12 @@ class Driver:
         self._told(once, committed)
         return committed[-1] if committed else None
 
+    def in_order(self, run: Callable[[], EpochReport | None]) -> EpochReport | None:
+        """Run epochs that were logged before, each told of by itself, and then this one."""
+        while self._engine.has_logged():
+            self.told(self._engine.step)
+        return self.told(run)
+
     def drain(self) -> EpochReport | None:
         """Run epochs until there is nothing to do; return the last report.
 

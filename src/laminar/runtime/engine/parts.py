@@ -170,19 +170,22 @@ class Parts:
     def changing(self, what: str, *affected: str) -> Iterator[None]:
         """Have the turn, and work on a copy of the definitions; a failure leaves those of before.
 
+        What is committed stays: a failure after that is one of tidying up.
+
         Args:
             what: the statement, for those who wait for it.
             affected: views whose columns may change on the way.
         """
         with INTERRUPTS.until_done(), self.ledger.turn(what):
-            before = self.defined.catalog
+            before, committed = self.defined.catalog, self.ledger.manifest
             self.defined.catalog = before.copy()
             try:
                 yield
             except BaseException:
-                self.defined.catalog = before
-                before.declare(affected)
-                self.time.watermarks.back()
+                if self.ledger.manifest is committed:
+                    self.defined.catalog = before
+                    before.declare(affected)
+                    self.time.watermarks.back()
                 self.work.executor.forget()
                 raise
 

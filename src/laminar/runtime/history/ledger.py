@@ -15,7 +15,7 @@ from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.interrupts import INTERRUPTS
-from laminar.runtime.history.timeline import Timeline
+from laminar.runtime.history.timeline import Timeline, after_commit
 from laminar.runtime.history.turn import WriterTurn
 from laminar.store import EpochLog, PendingLog
 
@@ -114,7 +114,7 @@ class Ledger:
             watermarks=contents.watermarks,
         )
         for each in self.on_commit:
-            each()
+            after_commit(each)
 
     def recommit(self, traces: Mapping[str, Trace] | None = None) -> None:
         """Commit a new revision of the current epoch: something but rows has changed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,17 @@ _NOTHING = Manifest(0, {}, {}, [], {}, EngineState(), "", revision=-1)
 
 _REMEMBERED = 8
 """So many past epochs are kept in memory, for those who follow closely."""
+
+
+def after_commit(run: Callable[[], object]) -> None:
+    """Run what follows from a commit.
+
+    That has happened, so nothing that goes wrong here may look as if it had not.
+    """
+    try:
+        run()
+    except Exception:
+        _LOG.exception("an epoch is committed; what follows from it failed")
 
 
 class Timeline:
@@ -82,8 +93,8 @@ class Timeline:
         )
         self.store.commit(manifest)
         before, self.manifest = self.manifest, manifest
-        self._remember(before)
-        self._tidy_up()
+        after_commit(lambda: self._remember(before))
+        after_commit(self._tidy_up)
 
     def _remember(self, before: Manifest) -> None:
         """Keep an epoch in memory that is over; only one that stays on disk, too."""
@@ -94,10 +105,7 @@ class Timeline:
         self._recent = {epoch: each for epoch, each in newest if epoch in self.pinned}
 
     def _tidy_up(self) -> None:
-        """Let go of epochs that nobody needs; what cannot be removed stays, and does no harm.
-
-        The commit has happened, so nothing that goes wrong here may look as if it had not.
-        """
+        """Let go of epochs that nobody needs; what cannot be removed stays, and does no harm."""
         try:
             discard(self._root, self.store.prune(self.retained, self.pinned))
         except (StoreUnwritable, ManifestCorrupt) as error:

@@ -41,6 +41,8 @@ _EPOCH_SETTINGS = {
     # Spark describes every plan to listeners, at length, whether anybody listens or not.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.maxPlanStringLength": "1000",
+    # Spark 4.3 has the type, and refuses to read it unless told.
+    "spark.sql.timeType.enabled": "true",
 }
 
 _LOG = logging.getLogger("laminar.spark")

@@ -17,10 +17,12 @@ from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.model.trace_name import TraceName
 from laminar.plan.context import Casts
 from laminar.plan.nodes import Node
+from laminar.runtime.spark.error_translation import SPARK_FAILS, first_sentence
 from laminar.runtime.spark.fixed_settings import TIME_ZONE
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import own_session, partitions
 from laminar.sql.tokens import Kind, tokenize
+from laminar.store.collect import collectable, storable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,6 +131,22 @@ class SparkTyper:
         with self._lock:
             schema = self._session.sql(sql).schema
         return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+
+    def unfit(self, kind: str, *, pushed: bool) -> str:
+        """Say why rows cannot have a column of that type, or cannot be `pushed`; "" if they can."""
+        try:
+            with self._lock:
+                frame = self._session.sql(f"SELECT CAST(NULL AS {kind}) AS c")
+                found = frame.schema.fields[0].dataType
+        except SPARK_FAILS as error:
+            return first_sentence(error)
+        if not storable(found):
+            return "rows with it cannot be stored"
+        return (
+            ""
+            if collectable(found) or not pushed
+            else "rows with it can only come from a connector"
+        )
 
     def reads_as_time(self, sql: str, text: str) -> bool:
         """Say whether a string stands for a time somewhere in a query.

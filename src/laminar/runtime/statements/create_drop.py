@@ -21,6 +21,7 @@ from laminar.runtime.catalog.source_options import changed, parse
 from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.open import build_source
 from laminar.runtime.event_time.late_batch import LATE_ROWS
+from laminar.runtime.ingest.column_rules import refuse_unfit_rules, refuse_unfit_types
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.sql.rewrite_options import with_source_options
 
@@ -39,6 +40,8 @@ def create_table(engine: Engine, definition: TableDefinition, source: Source | N
     name = definition.name
     engine.defined.catalog.refuse_duplicate(name)
     engine.ledger.turn.refuse_inside(f"CREATE {name}")
+    refuse_unfit_types(definition, engine.defined.catalog.typer)
+    refuse_unfit_rules(definition, engine.defined.catalog.typer)
     made = build_source(definition) if source is None else None  # may take its time: no turn yet
     try:
         with engine.changing(f"CREATE {name}"):

@@ -1,29 +1,29 @@
-"""A table as a change sees it: committed rows and all that is pending.
+"""The rows of a table that a change is about: those it finds, takes, replaces or clashes with.
 
 Whoever asks has the writer's turn: an epoch would move rows from the one to the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from laminar.delta.change import Version, bag, columns, consolidate, quote
+from laminar.delta.change import bag, columns, consolidate, quote
 from laminar.errors import NotSupported, RowNotFound, SqlSyntaxError
 from laminar.model.quoting import backquoted
 from laminar.model.same_row import sought
-from laminar.model.spark_path import source_uri
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
-from laminar.runtime.ingest.arriving_rows import pending_number
+from laminar.runtime.ingest.column_rules import completed, default_values
 from laminar.runtime.ingest.primary_keys import clashes, refuse_found, replacement
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.runtime.spark.functions import known_functions
-from laminar.runtime.statements.query import Reader, bindings_at
+from laminar.runtime.statements.query import Reader, bindings_at, spelled
 from laminar.store.collect import collect
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from laminar.runtime.engine.engine import Engine
 
-_COMMITTED, _PENDING, _UNWANTED = "__committed_rows", "__pending_rows", "__unwanted_rows"
-_NEW = "__new_rows"
+_UNWANTED, _NEW = "__unwanted_rows", "__new_rows"
 
 
 class CurrentRows:
@@ -44,8 +43,17 @@ class CurrentRows:
         self._session = reader.session
         self._store = reader.store
 
+    def named(self, query: str, *own: str) -> list[str]:
+        """Return the relations that such a query names, apart from names of our own."""
+        with _in_own_text():
+            return self._reader.named(query, own)
+
     def run(
-        self, definition: TableDefinition, query: str, then: str = "{}", weighted: str = ""
+        self,
+        definition: TableDefinition,
+        query: str,
+        then: Callable[[str], str] = str,
+        weighted: str = "",
     ) -> pa.Table:
         """Run a query in which the table's name stands for its rows with all that is pending.
 
@@ -56,11 +64,9 @@ class CurrentRows:
             weighted: a name for the table's distinct rows with their weights.
         """
         with self._reader.lock:
-            try:
-                bound = self._reader.bind(query, skip=(definition.name, weighted))
-            except SqlSyntaxError as error:
-                # Its place is one in our own text, not in the user's.
-                raise SqlSyntaxError(error.message, hint=error.hint) from None
+            with _in_own_text():
+                skip = (definition.name, weighted)
+                bound = self._reader.bind(spelled(query), skip=skip, current=True)
             # Copies of a row are told apart by their number, so that one of them can be taken back.
             row, current = definition.shape.row.plus(ARRIVAL, "bigint"), self._rows(definition)
             try:
@@ -69,10 +75,35 @@ class CurrentRows:
                 if weighted:
                     distinct = self._session.sql(consolidate(current, row))
                     distinct.createOrReplaceTempView(weighted)
-                return collected(self._session.sql(then.format(bound.text)))
+                return collected(self._session.sql(then(bound.text)))
             except SPARK_FAILS as error:
                 functions = partial(known_functions, self._session)
                 raise explain_refusal(error, bound.shapes, functions) from None
+
+    def completed(self, definition: TableDefinition, given: DataFrame | pa.Table) -> pa.Table:
+        """Return new rows with their generated columns, and which rule each breaks."""
+        with self._reader.lock:
+            if isinstance(given, pa.Table):
+                self._bind(definition, given, _NEW)
+            else:
+                given.createOrReplaceTempView(_NEW)
+            try:
+                rows = f"SELECT *, 1L AS {WEIGHT} FROM {_NEW}"
+                found = self._session.sql(completed(definition, rows))
+                return collected(found.drop(WEIGHT))
+            except SPARK_FAILS as error:
+                raise explain_refusal(error, {}) from None
+
+    def defaults(self, definition: TableDefinition) -> dict[str, Any]:
+        """Return what columns have in rows that do not give them."""
+        if not definition.defaults:
+            return {}
+        with self._reader.lock:
+            try:
+                found = collected(self._session.sql(default_values(definition)))
+            except SPARK_FAILS as error:
+                raise explain_refusal(error, {}) from None
+        return dict(found.to_pylist()[0])
 
     def copies(self, definition: TableDefinition, data: pa.Table) -> pa.Table:
         """Return the copies that a deletion takes: those that came last, with their numbers.
@@ -130,21 +161,16 @@ class CurrentRows:
         """Bind committed and pending rows of a table; return the query of both."""
         name, snapshot = definition.name, self._engine.snapshot()
         _, bindings = bindings_at(self._engine, self._session, self._store, snapshot=snapshot)
-        bindings.frame(name, Version.AFTER).createOrReplaceTempView(_COMMITTED)
-        start = snapshot.manifest.offsets.get(name) or 0
-        listed = f"{columns(definition.shape.columns)}, {ARRIVAL}, {WEIGHT}"
-        parts = [f"SELECT {listed} FROM {_COMMITTED}"]
-        batches = self._engine.ledger.pending.after(name, int(start))
-        if batches:
-            self._engine.ledger.pending.verify(batches)  # Spark would not notice a changed footer
-            schema = self._store.struct(definition.shape.numbered)
-            paths = [source_uri(batch.path) for batch in batches]
-            waiting = self._session.read.schema(schema).parquet(*paths)
-            names = [quote(each) for each in definition.shape.columns]
-            waiting = waiting.selectExpr(*names, f"{pending_number()} AS {ARRIVAL}", WEIGHT)
-            waiting.createOrReplaceTempView(_PENDING)
-            parts.append(f"SELECT {listed} FROM {_PENDING}")
-        return " UNION ALL ".join(parts)
+        return self._reader.tables.weighted(name, bindings, snapshot)
+
+
+@contextmanager
+def _in_own_text() -> Iterator[None]:
+    """Forget the place of a syntax error: it is one in our own text, not in the user's."""
+    try:
+        yield
+    except SqlSyntaxError as error:
+        raise SqlSyntaxError(error.message, hint=error.hint) from None
 
 
 def _paired(definition: TableDefinition, there: str) -> str:

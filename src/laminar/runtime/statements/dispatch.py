@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from laminar.delta.change import Version
@@ -50,6 +51,7 @@ _MODES = {
     s.EmitKind.PERIODICALLY: Mode.PERIODIC,
 }
 
+_TEXT_OF_LENGTH = re.compile(r"\b(CHAR|VARCHAR)\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 _OWN_SIGNS = f"{SIGNS}.`"
 _OWN_ENDS = tuple(f"__{version.value}" for version in Version)
 
@@ -190,9 +192,7 @@ class StatementRunner:
     # The rest
 
     def _insert(self, statement: s.Insert) -> int:
-        return self._dml.insert_query(
-            statement.table, statement.columns, self._query(statement.query).spark()
-        )
+        return self._dml.insert_query(statement.table, statement.columns, statement.query)
 
     def _pause(self, statement: s.Pause) -> None:
         if statement.is_view:
@@ -203,15 +203,9 @@ class StatementRunner:
     def _resume(self, statement: s.Resume) -> None:
         if statement.is_view:
             name = self._view(statement.name)
-            self._told_in_order(lambda: resume(self._engine, name))
+            self._told(lambda: resume(self._engine, name))
         else:
             gate(self._engine, self._table(statement.name), closed=False)
-
-    def _told_in_order(self, run: Callable[[], EpochReport | None]) -> EpochReport | None:
-        """Run epochs that were logged before, each told of by itself, and then this one."""
-        while self._engine.has_logged():
-            self._told(self._engine.step)
-        return self._told(run)
 
     def _table(self, name: str) -> str:
         catalog = self._engine.defined.catalog
@@ -227,7 +221,7 @@ class StatementRunner:
         if hold is not None:
             hint = f"RESUME {hold.because} first"
             raise NotSupported(f'refreshing "{name}", which {_stays(hold, name)}', hint)
-        report = self._told_in_order(lambda: self._engine.refresh(name))
+        report = self._told(lambda: self._engine.refresh(name))
         rows = report.views[name].rows_out if report and name in report.views else 0
         epoch = str(self._engine.ledger.epoch)
         return self._listing(["view", "epoch", "rows_out"], [(name, epoch, str(rows))])
@@ -276,7 +270,11 @@ def table_definition(statement: s.CreateTable) -> TableDefinition:
         sql=statement.text,
         primary_key=statement.primary_key,
         **_event_time(statement),
+        **_rules(statement),
     )
+    if connector is not None and (definition.has_rules or definition.defaults):
+        hint = "leave it to the views that read it: its rows come as they are"
+        raise NotSupported("VARCHAR(n), DEFAULT, GENERATED or CHECK with a connector", hint)
     refuse_unfit_keys(definition)
     way_in = parse(options, pushed=connector is None)
     if definition.event_time is None and (way_in.alignment_group or way_in.idle_timeout_ms):
@@ -289,6 +287,30 @@ def table_definition(statement: s.CreateTable) -> TableDefinition:
     return definition
 
 
+def _rules(statement: s.CreateTable) -> dict[str, Any]:
+    """Return what a statement declares of rows, and says of columns."""
+    return {
+        "lengths": tuple(_lengths(statement)),
+        "defaults": tuple((c.name, c.default) for c in statement.columns if c.default),
+        "generated": tuple((c.name, c.generated) for c in statement.columns if c.generated),
+        "checks": tuple((each.name, each.condition) for each in statement.checks),
+        "comments": tuple((c.name, c.comment) for c in statement.columns if c.comment),
+        "comment": statement.about.comment,
+        "properties": statement.about.properties,
+    }
+
+
+def _lengths(statement: s.CreateTable) -> Iterator[tuple[str, str]]:
+    for column in statement.columns:
+        found = _TEXT_OF_LENGTH.search(column.type_text)
+        if found is None:
+            continue
+        if found[1].upper() == "CHAR" or found[0] != column.type_text.strip():
+            hint = "declare VARCHAR(n), or STRING; inside of other types STRING"
+            raise NotSupported(f"{found[0]} here", hint)
+        yield column.name, found[2]
+
+
 def view_definition(statement: s.CreateView, defaults: Callable[[str], str]) -> ViewDefinition:
     """Return what CREATE MATERIALIZED VIEW defines; `defaults` are those of its options."""
     return ViewDefinition(
@@ -297,6 +319,8 @@ def view_definition(statement: s.CreateView, defaults: Callable[[str], str]) -> 
         sql=statement.text,
         emission=_emission(statement),
         defined_at=str(statement.location),
+        comment=statement.about.comment,
+        properties=statement.about.properties,
         **resolve(statement.options, defaults),
     )
 

@@ -8,6 +8,7 @@ rounding of a fraction to FLOAT, since that is what FLOAT is.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -19,6 +20,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.types import VariantVal
+
+from laminar.store.collect import VARIANT
 
 _T = TypeVar("_T")
 
@@ -226,6 +231,26 @@ def _struct(value: Any, kind: pa.DataType) -> dict[str, Any]:
     return {field.name: required(given.get(field.name.casefold()), field) for field in fields}
 
 
+def _variant(value: Any, _: pa.DataType) -> dict[str, bytes]:
+    """Return a variant's parts: of one, or of what PARSE_JSON makes of a value written as JSON."""
+    made = value
+    if not isinstance(value, VariantVal):
+        try:
+            made = VariantVal.parseJson(json.dumps(value, allow_nan=False, default=_as_number))
+        except (TypeError, ValueError, PySparkException) as error:
+            raise Misfit(f"it cannot be written as JSON: {error}") from None
+    return {"value": bytes(made.value), "metadata": bytes(made.metadata)}
+
+
+def _as_number(value: Any) -> Any:
+    """Return what JSON has for a value that `json` does not know."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is nothing that JSON has")
+
+
 def _map(value: Any, kind: pa.DataType) -> list[tuple[Any, Any]]:
     pairs = list(value.items()) if isinstance(value, Mapping) else value
     if not isinstance(pairs, list | tuple) or not all(_is_pair(pair) for pair in pairs):
@@ -281,6 +306,7 @@ _RULES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], 
     (pa.types.is_time, _time),
     (pa.types.is_duration, _duration),
     (_is_list, _list),
+    (lambda kind: bool(kind == VARIANT), _variant),
     (pa.types.is_struct, _struct),
     (pa.types.is_map, _map),
 )

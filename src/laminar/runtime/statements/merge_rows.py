@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from laminar.delta.change import columns, quote
 from laminar.errors import MergeConflict, UnknownColumn
 from laminar.model.trace import ARRIVAL, WEIGHT
+from laminar.runtime.ingest.column_rules import default_of, instead, refuse_generated
 from laminar.sql.statements import Merge, MergeAction, MergeClause, MergeKind
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def _rows(
         return [gone]
     given = _given(clause, definition, source, source_columns)
     if clause.action is MergeAction.INSERT:
-        return [_struct(definition, {name: given.get(name, "NULL") for name in old}, "1L", "1L")]
+        new = {name: given.get(name, default_of(definition, name)) for name in old}
+        return [_struct(definition, new, "1L", "1L")]
     return [gone, _struct(definition, {**old, **given}, weight, "0L")]
 
 
@@ -122,15 +124,19 @@ def _given(
     known = {name.casefold(): name for name in definition.shape.columns}
     if clause.is_star:
         there = {name.casefold(): name for name in source_columns}
-        missing = [name for key, name in known.items() if key not in there]
+        made = dict(definition.generated)
+        wanted = {key: name for key, name in known.items() if name not in made}
+        missing = [name for key, name in wanted.items() if key not in there]
         if missing:
             raise UnknownColumn(missing[0], source_columns)
-        return {name: f"{source}.{quote(there[key])}" for key, name in known.items()}
+        return {name: f"{source}.{quote(there[key])}" for key, name in wanted.items()}
     given = {}
     for name, value in clause.values:
         if name.casefold() not in known:
             raise UnknownColumn(name, definition.shape.columns)
-        given[known[name.casefold()]] = value
+        column = known[name.casefold()]
+        refuse_generated(definition, column)
+        given[column] = instead(definition, column, value)
     return given
 
 

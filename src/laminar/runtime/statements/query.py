@@ -21,6 +21,7 @@ from laminar.runtime.relations.trace_versions import versions_of
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal, pointed
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import suit
+from laminar.runtime.statements.current_tables import CurrentTables
 from laminar.sql import relations_of, rewrite_windows
 from laminar.sql.asof import has_asof, spell_out
 from laminar.sql.system import SYSTEM, name_system_tables, system_table
@@ -60,6 +61,7 @@ class Reader:
         self.session = session
         self.store = store
         self.lock = threading.Lock()
+        self.tables = CurrentTables(engine, session, store)
         self._between = Differences(
             engine.ledger.timeline,
             engine.snapshot,
@@ -69,27 +71,54 @@ class Reader:
         )
 
     def query(
-        self, query: str, as_of_epoch: int | None = None, pasts: Sequence[Past] = ()
+        self,
+        query: str,
+        as_of_epoch: int | None = None,
+        pasts: Sequence[Past] = (),
+        *,
+        current: bool = False,
     ) -> Answer:
         """Analyse a query over one consistent epoch of all relations it names.
 
-        In one with `pasts` every relation says its own epoch.
+        In one with `pasts` every relation says its own epoch. A `current` one sees all that is
+        pending as well.
         """
-        text = rewrite_windows(spell_out(query) if has_asof(query) else query)
+        text = spelled(query)
         with self.lock:
+
+            def bind() -> Bound:
+                if pasts:
+                    return self._bind_pasts(text, pasts)
+                return self.bind(text, as_of_epoch, current=current)
+
             try:
-                bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)
+                bound = bind()
             except SegmentMissing:
-                # Retention may have been faster; if not, the file is missing now as well.
-                bound = self._bind_pasts(text, pasts) if pasts else self.bind(text, as_of_epoch)
+                bound = bind()  # retention may have been faster; if not, it is missing now as well
             try:
                 return Answer(self.session.sql(bound.text), bound.epoch, bound.shapes)
             except SPARK_FAILS as error:
                 found = explain_refusal(error, bound.shapes, partial(known_functions, self.session))
                 raise pointed(found, error, query, bound.text) from None
 
-    def bind(self, text: str, as_of_epoch: int | None = None, skip: Collection[str] = ()) -> Bound:
-        """Bind what a query names, except for relations that the caller binds itself."""
+    def named(self, text: str, skip: Collection[str] = ()) -> list[str]:
+        """Return the relations of the user's that a query names, apart from some."""
+        text, ranges = name_changes(spelled(text))
+        own = (*skip, *(each.bound for each in ranges))
+        return _named(text, self._engine.snapshot(), own)[0]
+
+    def bind(
+        self,
+        text: str,
+        as_of_epoch: int | None = None,
+        skip: Collection[str] = (),
+        *,
+        current: bool = False,
+    ) -> Bound:
+        """Bind what a query names, except for relations that the caller binds itself.
+
+        Those of a `current` one have their pending rows.
+        """
         snapshot = self._engine.snapshot()
         text, ranges = name_changes(text)
         names, system = _named(text, snapshot, (*skip, *(each.bound for each in ranges)))
@@ -101,10 +130,17 @@ class Reader:
             self._engine, self.session, self.store, as_of_epoch, names, snapshot=snapshot
         )
         suit(self.session, changed=bindings.held_rows(names), held=0)
+        committed = self.tables.at_epoch(names) if current else frozenset(names)
         for name in names:
             if name not in skip:
                 self._engine.work.pruning.refuse_reading(name)
-                bindings.content(name).createOrReplaceTempView(backquoted(name))
+                is_all = name in committed or name in snapshot.catalog.programs
+                frame = (
+                    bindings.content(name)
+                    if is_all
+                    else self.tables.frame(name, bindings, snapshot)
+                )
+                frame.createOrReplaceTempView(backquoted(name))
         text, bound = name_system_tables(text, system) if system else (text, {})
         for table, name in bound.items():
             self._system_frame(table, snapshot).createOrReplaceTempView(backquoted(name))
@@ -169,6 +205,11 @@ class Reader:
             for column, _ in table.columns
         ]
         return self.session.sql(f"SELECT {', '.join(listed)} FROM __views")
+
+
+def spelled(query: str) -> str:
+    """Return a query in words that Spark can run."""
+    return rewrite_windows(spell_out(query) if has_asof(query) else query)
 
 
 def bindings_at(

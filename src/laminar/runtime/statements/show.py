@@ -111,29 +111,33 @@ class Showing:
 
     def describe(self, statement: s.Describe) -> Any:
         """Answer DESCRIBE: one row per column."""
-        head = ["column", "type", "nullable", "key"]
+        head = ["column", "type", "nullable", "key", "value", "comment"]
         table = system_table(statement.name)
         if table is not None:
             if table not in TABLES:
                 raise UnknownRelation(statement.name, [f"{SYSTEM}.{each}" for each in TABLES])
-            return self._listing(head, [(*each, "yes", "") for each in TABLES[table].columns])
+            return self._listing(
+                head, [(*each, "yes", "", "", "") for each in TABLES[table].columns]
+            )
         name = self._catalog.resolve(statement.name)
         definition, shape = self._catalog.definitions[name], self._catalog.shape(name)
         nulls: dict[str, bool] = {}
         key: tuple[str, ...] = ()
+        said: dict[str, tuple[str, str]] = {}
         if isinstance(definition, TableDefinition):
             nulls = {column: nullable for column, _, nullable in definition.columns}
-            key = definition.primary_key
+            key, said = definition.primary_key, _said(definition)
         rows = [
             (
                 column,
-                kind,
+                _declared(definition, column, kind),
                 "yes" if nulls.get(column, True) else "no",
                 "primary" if column in key else "",
+                *said.get(column, ("", "")),
             )
             for column, kind in zip(shape.columns, shape.types, strict=True)
         ]
-        return self._listing(head, rows)
+        return self._listing(head, [*rows, *_about(definition)])
 
     def explain_view(self, name: str) -> Any:
         """Answer EXPLAIN MATERIALIZED VIEW; the name is a view's."""
@@ -225,6 +229,31 @@ def find_sink(engine: Engine, name: str) -> str | None:
     """Return a sink's name as it was defined, if there is one."""
     known = (each.name for each in engine.outputs.sinks.sinks())
     return next((each for each in known if each.lower() == name.lower()), None)
+
+
+def _declared(definition: Definition, column: str, kind: str) -> str:
+    """Return a column's type as it was declared; text of a length is stored as any other."""
+    lengths = dict(definition.lengths) if isinstance(definition, TableDefinition) else {}
+    return f"varchar({lengths[column]})" if column in lengths else kind
+
+
+def _said(definition: TableDefinition) -> dict[str, tuple[str, str]]:
+    """Return column -> the value that it has by itself, and what the user says of it."""
+    values = {name: f"DEFAULT {value}" for name, value in definition.defaults}
+    values |= {name: f"GENERATED ALWAYS AS ({value})" for name, value in definition.generated}
+    comments = dict(definition.comments)
+    return {name: (values.get(name, ""), comments.get(name, "")) for name, *_ in definition.columns}
+
+
+def _about(definition: Definition) -> list[tuple[str, ...]]:
+    """Return lines below the columns, as Spark has them: constraints, comment, properties."""
+    if not isinstance(definition, TableDefinition | ViewDefinition):
+        return []
+    checks = definition.checks if isinstance(definition, TableDefinition) else ()
+    lines = [(f"# Constraint {name}", f"CHECK ({condition})") for name, condition in checks]
+    lines += [("# Comment", definition.comment)] if definition.comment else []
+    lines += [(f"# Property {name}", value) for name, value in definition.properties]
+    return [(name, "", "", "", value, "") for name, value in lines]
 
 
 def _statement_of(name: str, definition: Definition) -> str:

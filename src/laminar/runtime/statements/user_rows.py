@@ -21,8 +21,10 @@ import pyarrow.compute as pc
 from laminar.errors.data import DataError, RowDoesNotMatch
 from laminar.errors.sql import UnknownColumn
 from laminar.runtime.statements.exact_values import Misfit, exact, named
+from laminar.store.collect import VARIANT
 
 _NOTHING = type(None)
+_NONE: Mapping[str, Any] = {}
 _ARROW_FAILS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 _YEAR_1, _YEAR_10000 = -62135596800000000, 253402300800000000  # in microseconds from 1970
@@ -55,25 +57,34 @@ _SPELLED = {
     pa.date32(): "DATE",
     pa.timestamp("us", tz="UTC"): "TIMESTAMP",
     pa.timestamp("us"): "TIMESTAMP_NTZ",
+    VARIANT: "VARIANT",
 }
 
 
-def to_arrow(rows: Any, schema: pa.Schema, relation: str) -> pa.Table:
+def to_arrow(
+    rows: Any,
+    schema: pa.Schema,
+    relation: str,
+    missing: Mapping[str, Any] = _NONE,
+    generated: frozenset[str] = frozenset(),
+) -> pa.Table:
     """Return rows as a table of that schema.
 
     Rows are dicts, tuples, namedtuples or Spark Rows in a list or any other iterable, or a pandas
     or Spark DataFrame, or an Arrow table or batch. Names ignore case; a column that is not given
-    is NULL.
+    is what it is if `missing`, else NULL. Tuples may leave out columns that are `generated`.
 
     Raises:
         UnknownColumn: a column is given that the relation does not have.
         RowDoesNotMatch: a row has another width, or a value that its column cannot hold.
         DataError: these are no rows.
     """
-    columns, count = _columns(rows, schema, relation)
+    columns, count = _columns(rows, schema, relation, missing, generated)
     arrays = []
     for field in schema:
         column = columns.get(field.name)
+        if column is None and field.name in missing:
+            column = [missing[field.name]] * count
         array = pa.nulls(count, field.type) if column is None else _array(column, field, relation)
         if array.null_count and not field.nullable:
             row = pc.index(pc.is_null(array), True).as_py() + 1
@@ -82,7 +93,13 @@ def to_arrow(rows: Any, schema: pa.Schema, relation: str) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _columns(rows: Any, schema: pa.Schema, relation: str) -> tuple[dict[str, Any], int]:
+def _columns(
+    rows: Any,
+    schema: pa.Schema,
+    relation: str,
+    missing: Mapping[str, Any],
+    generated: frozenset[str],
+) -> tuple[dict[str, Any], int]:
     """Return the given columns by name, as lists or as Arrow arrays, and the number of rows."""
     table = rows.toArrow() if hasattr(rows, "toArrow") else rows
     if isinstance(table, pa.RecordBatch):
@@ -101,8 +118,11 @@ def _columns(rows: Any, schema: pa.Schema, relation: str) -> tuple[dict[str, Any
         listed = [named(row) for row in listed]
         kinds = set(map(type, listed))
     if all(issubclass(kind, tuple | list) for kind in kinds):
-        return _of_tuples(listed, schema, relation), len(listed)
-    return _of_dicts(_all_dicts(listed, schema, relation), schema, relation), len(listed)
+        plain = [field for field in schema if field.name not in generated]
+        is_plain = listed and all(len(row) == len(plain) for row in listed)
+        return _of_tuples(listed, pa.schema(plain) if is_plain else schema, relation), len(listed)
+    dicts = _all_dicts(listed, schema, relation)
+    return _of_dicts(dicts, schema, relation, missing), len(listed)
 
 
 def _listed(rows: Any) -> list[Any]:
@@ -143,7 +163,9 @@ def _all_dicts(rows: list[Any], schema: pa.Schema, relation: str) -> list[Mappin
     return found
 
 
-def _of_dicts(rows: list[Mapping[str, Any]], schema: pa.Schema, relation: str) -> dict[str, Any]:
+def _of_dicts(
+    rows: list[Mapping[str, Any]], schema: pa.Schema, relation: str, missing: Mapping[str, Any]
+) -> dict[str, Any]:
     shapes: dict[tuple[str, ...], dict[str, str]] = {}
     of_row = []
     for place, row in enumerate(rows):
@@ -157,7 +179,7 @@ def _of_dicts(rows: list[Mapping[str, Any]], schema: pa.Schema, relation: str) -
         return {name: [row[key] for row in rows] for name, key in keys.items()}
     return {
         name: [
-            row[keys[name]] if name in keys else None
+            row[keys[name]] if name in keys else missing.get(name)
             for row, keys in zip(rows, of_row, strict=True)
         ]
         for name in {name: None for keys in shapes.values() for name in keys}
