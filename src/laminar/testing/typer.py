@@ -33,6 +33,10 @@ class FixedTyper:
         self._times = times
         self.time_zone = "UTC"
 
+    def unfit(self, _kind: str, *, pushed: bool) -> str:  # noqa: ARG002
+        """Take columns of all types."""
+        return ""
+
     def types(self, node: Node) -> Mapping[str, str]:
         """Return column -> type of a plan."""
         return {name: self.by_column.get(name, "int") for name in node.columns}
