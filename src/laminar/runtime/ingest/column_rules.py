@@ -113,16 +113,16 @@ def refuse_unfit_rules(definition: TableDefinition, typer: Analyzer) -> None:
     made = dict(definition.generated)
     for name, value in definition.defaults:
         _refuse_chance(value, f"the default of {name}", definition.name, _CLOCK)
-        _analysed(definition, typer, f"SELECT {_cast(value, kinds[name])} AS c")
+        _analysed(typer, f"SELECT {_cast(value, kinds[name])} AS c")
     plain = _row({name: kind for name, kind in kinds.items() if name not in made})
     for name, value in definition.generated:
         _refuse_chance(value, f"{name}", definition.name)
         # As a condition: neither aggregates nor windows nor generators are one.
         test = f"SELECT 1 FROM ({plain}) WHERE {_cast(value, kinds[name])} IS NULL"
-        _analysed(definition, typer, test)
+        _analysed(typer, test)
     for name, condition in definition.checks:
         _refuse_chance(condition, f"{name}", definition.name)
-        _analysed(definition, typer, f"SELECT 1 FROM ({_row(kinds)}) WHERE (\n{condition}\n)")
+        _analysed(typer, f"SELECT 1 FROM ({_row(kinds)}) WHERE (\n{condition}\n)")
 
 
 def default_values(definition: TableDefinition) -> str:
@@ -194,9 +194,8 @@ def _refuse_chance(value: str, what: str, relation: str, allowed: tuple[str, ...
             raise NonDeterministic(function, relation, f"{what} of {relation}")
 
 
-def _analysed(definition: TableDefinition, typer: Analyzer, sql: str) -> None:
+def _analysed(typer: Analyzer, sql: str) -> None:
     try:
         typer.of_query(sql)
     except SPARK_FAILS as error:
-        shapes = {definition.name.lower(): definition.shape}
-        raise explain_refusal(error, shapes, typer.functions) from None
+        raise explain_refusal(error, {}, typer.functions) from None
