@@ -6,12 +6,11 @@ import pytest
 
 from laminar.delta.accumulators import (
     Accumulators,
-    averages_exactly,
-    decimal_quotient,
     mergeable,
     summed_kind,
     times,
 )
+from laminar.delta.decimal_averages import averages_exactly, decimal_quotient
 from laminar.plan.nodes import AggCall
 
 
@@ -40,6 +39,19 @@ def test_what_a_retraction_can_undo(function: str, kind: str, invertible: bool) 
     args = ("c1",) if kind else ()
     made = Accumulators((call(function, *args),), {"c1": kind})
     assert made.invertible is invertible
+
+
+def test_a_sum_of_bigint_has_a_carry_that_moves_no_other_name() -> None:
+    calls = (call("sum", "c1"), call("max", "c2"))
+    made = Accumulators(calls, {"c1": "bigint", "c2": "int"})
+    assert [each.name for each in made.all] == ["__n", "__a1", "__a2", "__a3", "__a2_carry"]
+    assert made.finishes[0].uses == ("__a1", "__a2_carry", "__a2")
+
+
+def test_a_key_under_a_collation_shows_its_least_spelling() -> None:
+    made = Accumulators((), {"c1": "string collate UTF8_LCASE", "c2": "string"}, ("c1", "c2"))
+    assert [each.name for each in made.all] == ["__n", "__c1_spelled"]
+    assert not made.invertible
 
 
 @pytest.mark.parametrize(

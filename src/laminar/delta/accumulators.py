@@ -8,10 +8,10 @@ retraction makes the engine read the touched groups again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from laminar.delta.decimal_averages import averages_exactly, decimal_quotient, digits_of
 from laminar.delta.extremes import extreme
 from laminar.delta.long_sums import CARRY, LONG, carry_of, low_of, within_range
 from laminar.model.same_row import collation_of, is_coarse
@@ -27,8 +27,6 @@ WHOLE = "decimal(38,0)"
 """Whole numbers without an end in sight: an average has one where the sum outgrows BIGINT."""
 
 _SUMMED = {"floating": "DOUBLE"}
-_NARROW_DIGITS = 14
-_WIDE_DIGITS = 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +246,7 @@ class Accumulators:
         column = call.args[0]
         wide = WHOLE if self._types[column] == "bigint" else ""
         count, total = self._count_values(column), self._sum(column, wide)
-        digits = _digits(self._types[column])
+        digits = digits_of(self._types[column])
         quotient = "CAST({1} AS DOUBLE) / {0}" if digits is None else decimal_quotient(*digits)
         return Finish(call.name, f"IF({{0}} = 0, NULL, {quotient})", _names(count, total))
 
@@ -257,38 +255,13 @@ def _names(*accumulators: Accumulator) -> tuple[str, ...]:
     return tuple(each.name for each in accumulators)
 
 
-def decimal_quotient(precision: int, scale: int) -> str:
-    """Divide a sum of DECIMAL(p,s) by a count, to the DECIMAL(p+4,s+4) that AVG yields.
-
-    Spark's division keeps few digits of a wide dividend and would round twice. A narrow sum leaves
-    it ten digits to spare; of a wide one the whole part and the rest are divided apart.
-    """
-    result = f"DECIMAL({precision + 4},{scale + 4})"
-    count = "CAST({0} AS DECIMAL(20,0))"
-    if precision <= _NARROW_DIGITS:
-        return f"CAST(CAST({{1}} AS DECIMAL({precision + 10},{scale})) / {count} AS {result})"
-    rest = f"({{1}} % {count})"
-    whole = f"CAST(({{1}} - {rest}) / {count} AS {result})"
-    return f"CAST({whole} + CAST({rest} / {count} AS {result}) AS {result})"
-
-
-def averages_exactly(precision: int, scale: int) -> bool:
-    """Whether `decimal_quotient` has digits enough for a type."""
-    return precision <= _NARROW_DIGITS or (precision <= _WIDE_DIGITS and scale <= 4)
-
-
-def _digits(kind: str) -> tuple[int, int] | None:
-    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
-    return (int(found.group(1)), int(found.group(2))) if found else None
-
-
 def summed_kind(kind: str) -> str:
     """Return the kind in which values of a Spark type are added up exactly."""
     if kind in _NARROW or kind == "bigint":
         return "integer"
     if kind in _FLOATING:
         return "floating"
-    digits = _digits(kind)
+    digits = digits_of(kind)
     if digits is None:
         raise ValueError(f"cannot add up {kind}")
     return f"decimal(38,{digits[1]})"
@@ -303,7 +276,7 @@ def _has_rule(call: AggCall, types: Mapping[str, str]) -> bool:
     if call.function == "other":
         return False
     kinds = [types[arg] for arg in call.args]
-    digits = _digits(kinds[0]) if kinds else None
+    digits = digits_of(kinds[0]) if kinds else None
     if call.function == "avg" and digits is not None:
         return averages_exactly(*digits)
     if call.function in ("sum", "avg"):
