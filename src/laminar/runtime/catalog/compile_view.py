@@ -26,9 +26,8 @@ from laminar.errors import (
 from laminar.model.event_time import Timing
 from laminar.plan.aggregate_calls import takes_one_row
 from laminar.plan.closing import Closer, NotClosable, times_of
-from laminar.plan.context import Lowered
+from laminar.plan.context import Casts, Lowered
 from laminar.plan.domain import nests_twice
-from laminar.plan.context import Casts
 from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
 from laminar.plan.reasons import NoRule, Reason
