@@ -57,7 +57,8 @@ class _Select:
         node = self._where(node)
         names, items = self._select_list(node)
         having = self._clause("having")
-        qualify = self._clause("qualify")
+        aliases = dict(zip([name.lower() for name in names], items, strict=True))
+        qualify = [self._with_aliases(each, aliases) for each in self._clause("qualify")]
         group = self.query.args.get("group")
         outside = self.domain.columns if self.domain is not None else ()
         carried: list[exp.Expr] = [unique(each) for each in outside]

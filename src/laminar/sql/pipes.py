@@ -23,6 +23,7 @@ _AFTER_SELECT = keywords(
 )
 _SETS = keywords("UNION EXCEPT INTERSECT MINUS SETMINUS")
 _TRAILING = keywords("ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET")
+_BETWEEN_VALUES = keywords("AND OR NOT IS LIKE ILIKE RLIKE IN BETWEEN DIV COLLATE INTERVAL WITH")
 _JOINS = keywords("JOIN INNER CROSS LEFT RIGHT FULL SEMI ANTI NATURAL ASOF")
 
 
@@ -278,6 +279,9 @@ class _Rewriting:
             self.inexact.append(f"|> AGGREGATE ... GROUP BY {self._text(start, stop)}")
         if len(tokens) > 2 and tokens[-2].is_word("AS"):
             return self._text(start, stop - 2), self._text(stop - 1, stop)
+        names = (Kind.WORD, Kind.QUOTED)
+        if len(tokens) > 1 and tokens[-1].kind in names and _ends_value(tokens[-2]):
+            return self._text(start, stop - 1), self._text(stop - 1, stop)
         return self._text(start, stop), ""
 
     def _combined(self, rows: _Rows, start: int, stop: int) -> _Rows:
@@ -336,6 +340,12 @@ class _Rewriting:
         if any(self.tokens[at].is_symbol("(") for at in level):
             return self._text(start, stop)
         return None
+
+
+def _ends_value(token: Token) -> bool:
+    if token.kind is Kind.SYMBOL:
+        return token.text in (")", "]")
+    return not token.is_word(*_BETWEEN_VALUES)
 
 
 def _closing_brackets(tokens: Sequence[Token]) -> dict[int, int]:

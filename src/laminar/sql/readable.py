@@ -79,10 +79,18 @@ def _named(query: str) -> str:
             and opening.is_symbol("(")
             and name.kind is Kind.STRING
             and closing.is_symbol(")")
+            and _is_name(name.value)
         ):
             kept += [query[at : word.start], name.value]
             at = closing.end
     return "".join([*kept, query[at:]])
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text is names with dots between them."""
+    parts = tokenize(text)
+    names = all(each.kind in (Kind.WORD, Kind.QUOTED) for each in parts[::2])
+    return bool(parts) and names and all(each.is_symbol(".") for each in parts[1::2])
 
 
 def _starts_a_query(tokens: Sequence[Token], place: int) -> bool:

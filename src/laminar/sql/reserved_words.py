@@ -97,6 +97,7 @@ class _Level:
     before: str = ""
     in_from: bool = False
     in_with: bool = False
+    in_values: bool = False
 
 
 class _Reading:
@@ -133,7 +134,13 @@ class _Reading:
         return self.tokens[place] if 0 <= place < len(self.tokens) else None
 
     def _after_name(self) -> None:
+        if self.expects in (_Expects.NAME, _Expects.MORE):
+            self.levels[-1].in_values = False
         self.expects = _Expects.MORE
+
+    def _follows(self, place: int, *words: str) -> bool:
+        before = self._at(place - 1)
+        return before is not None and before.is_word(*words)
 
     def _is_name(self, place: int) -> bool:
         word = self.tokens[place].upper
@@ -149,18 +156,22 @@ class _Reading:
             case _Expects.ITEM:
                 return word != "RECURSIVE" or called or (after is not None and after.is_word("AS"))
             case _Expects.RELATION:
-                return not called and not self._begins_relation(word, after)
+                return not called and not self._begins_relation(place)
             case _Expects.VALUE:
                 return not called and self._is_value(word, before, after)
             case _Expects.MORE:
                 return self._is_alias(place)
         return False
 
-    def _begins_relation(self, word: str, after: Token | None) -> bool:
+    def _begins_relation(self, place: int) -> bool:
+        """Whether a word after FROM or JOIN is LATERAL or VALUES, and no name."""
+        word, after, then = self.tokens[place].upper, self._at(place + 1), self._at(place + 2)
         if word == "LATERAL":
             return after is not None and after.kind in (Kind.WORD, Kind.QUOTED)
-        literal = after is not None and after.kind in (Kind.NUMBER, Kind.STRING)
-        return word == "VALUES" and literal
+        if after is None or after.kind in (Kind.NUMBER, Kind.STRING):
+            return after is not None
+        calls = after.kind is Kind.WORD and then is not None and then.is_symbol("(")
+        return word == "VALUES" and calls
 
     def _is_value(self, word: str, before: Token | None, after: Token | None) -> bool:
         if word in _CONSTANTS or (after is not None and after.kind is Kind.STRING):
@@ -171,7 +182,7 @@ class _Reading:
         if word == "DISTINCT" and before is not None and before.is_word("SELECT"):
             return after is not None and after.upper in _ENDS_VALUE
         if word == "ALL" and before is not None and before.is_word("BY"):
-            return False
+            return after is not None and after.is_symbol(",")
         if word == "CASE" and after is not None and after.is_word("WHEN"):
             return False
         if word in _NO_PREFIX and after is not None and after.upper in ("+", "-"):
@@ -205,6 +216,8 @@ class _Reading:
     def _keyword(self, place: int) -> None:
         word, after = self.tokens[place].upper, self._at(place + 1)
         level = self.levels[-1]
+        if self.expects is _Expects.MORE and word not in _OPERATORS | _POSTFIX:
+            level.in_values = False
         if word in _ENDS_FROM:
             level.in_from = False
         if word == "WITH" and self.expects is _Expects.START:
@@ -221,10 +234,15 @@ class _Reading:
             self.expects = _Expects.RELATION
         elif word == "AS":
             self.expects = _Expects.MORE if level.before in _WITH_TYPE else _Expects.NAME
-        elif word in _SETS or word == "VALUES":
-            self.expects = _Expects.VALUE if word == "VALUES" else _Expects.START
+        elif word in _SETS:
+            self.expects = _Expects.START
+        elif word == "VALUES":
+            level.in_values = True
+            self.expects = _Expects.VALUE
         elif word == "TABLE":
             self.expects = _Expects.RELATION
+        elif word == "WITH" or (word == "ALL" and self._follows(place, "BY", "LIMIT")):
+            self.expects = _Expects.POSTFIX if word == "WITH" else _Expects.MORE
         elif word in _POSTFIX and self.expects in (_Expects.MORE, _Expects.POSTFIX):
             self.expects = _Expects.POSTFIX
         elif word in _OPERATORS or (word == "IN" and self.expects is not _Expects.VALUE):
@@ -264,6 +282,8 @@ class _Reading:
                 self.expects = _Expects.START
             case ":":
                 self.expects = _Expects.NAME
+            case "!" if self.expects in (_Expects.MORE, _Expects.POSTFIX):
+                self.expects = _Expects.POSTFIX
             case _:
                 self.expects = _Expects.VALUE
 
@@ -286,6 +306,8 @@ class _Reading:
         level = self.levels[-1]
         if level.in_with:
             self.expects = _Expects.ITEM
+        elif level.in_values:
+            self.expects = _Expects.VALUE
         else:
             self.expects = _Expects.RELATION if level.in_from else _Expects.VALUE
 
