@@ -58,7 +58,7 @@ class _Select:
         names, items = self._select_list(node)
         having = self._clause("having")
         aliases = dict(zip([name.lower() for name in names], items, strict=True))
-        qualify = [self._with_aliases(each, aliases) for each in self._clause("qualify")]
+        qualify = [_qualified(each, aliases) for each in self._clause("qualify")]
         group = self.query.args.get("group")
         outside = self.domain.columns if self.domain is not None else ()
         carried: list[exp.Expr] = [unique(each) for each in outside]
@@ -308,6 +308,22 @@ def _ordered(item: exp.Expr, column: str | None) -> str:
     copy = item.copy()
     copy.set("this", exp.column(column))
     return text(copy)
+
+
+def _qualified(condition: exp.Expr, aliases: dict[str, exp.Expr]) -> exp.Expr:
+    """Put output columns in place of their names: QUALIFY sees these before those of FROM."""
+
+    def one(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or node.table:
+            return node
+        found = aliases.get(node.name.lower())
+        if found is None:
+            return node
+        if found.find(exp.Window) is not None and node.find_ancestor(exp.Window) is not None:
+            raise NoRule(Reason.UNKNOWN_CLAUSE, f"QUALIFY {text(condition)}")
+        return exp.Paren(this=found.copy())
+
+    return condition.transform(one)
 
 
 def _with_outputs(key: exp.Expr, names: list[str], items: list[exp.Expr]) -> exp.Expr:

@@ -24,6 +24,7 @@ _AFTER_SELECT = keywords(
 _SETS = keywords("UNION EXCEPT INTERSECT MINUS SETMINUS")
 _TRAILING = keywords("ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET")
 _BETWEEN_VALUES = keywords("AND OR NOT IS LIKE ILIKE RLIKE IN BETWEEN DIV COLLATE INTERVAL WITH")
+_SORTS = keywords("ORDER SORT CLUSTER")
 _JOINS = keywords("JOIN INNER CROSS LEFT RIGHT FULL SEMI ANTI NATURAL ASOF")
 
 
@@ -297,6 +298,9 @@ class _Rewriting:
         """Order or cut rows; ORDER BY and the LIMIT right after it are one clause."""
         words = {self.tokens[at].upper for at in self._level(start, stop)}
         is_cut = any(each in rows.tail.upper() for each in ("LIMIT", "OFFSET"))
+        cuts_alone = words & {"LIMIT", "OFFSET"} and not words & _SORTS and not rows.tail
+        if cuts_alone and any(token.is_word(*_SORTS) for token in self.tokens[:start]):
+            self.inexact.append("|> LIMIT of rows that were in order before")
         if rows.tail and (is_cut or not words & {"LIMIT", "OFFSET"} or "ORDER" in words):
             rows = rows.closed()
         return replace(rows, tail=f"{rows.tail} {self._text(start, stop)}")
@@ -331,7 +335,7 @@ class _Rewriting:
         return "".join([*kept, self.text[done : self.tokens[stop - 1].end]])
 
     def _inside(self, start: int, stop: int) -> str | None:
-        """Return what stands in brackets anew; nothing if they hold neither queries nor brackets."""
+        """Return what stands in brackets anew; nothing if there are no queries in them."""
         if start >= stop:
             return None
         level = self._level(start, stop)

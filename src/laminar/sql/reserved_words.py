@@ -29,7 +29,8 @@ _RESERVED_ELSEWHERE = keywords(
 """What sqlglot reserves somewhere and Spark does not."""
 
 _CONSTANTS = keywords(
-    "TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER SESSION_USER LOCALTIME"
+    "TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER SESSION_USER"
+    " LOCALTIME"
 )
 """Where a value is expected, these are one."""
 
@@ -81,6 +82,8 @@ def quoted_names(query: str) -> str:
 
 
 class _Expects(Enum):
+    """What may come next."""
+
     START = auto()  # a query
     ITEM = auto()  # the name of a WITH item
     VALUE = auto()
