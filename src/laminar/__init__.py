@@ -50,6 +50,7 @@ _NAMES = {
         TextTooLong TooManyCheckpoints UnknownColumn UnknownConnector UnknownFunction UnknownOption
         UnknownRelation UnknownSetting UnsupportedFormat UnsupportedSparkSetting
         UnusableSparkSetting ViewNotFound WriteWithinEpoch WriterBusy
+        BadArgument MissingArgument ParameterInDefinition UnusedArgument
     """,
     "model": "EdgeId EpochId Field NodeId Schema StatePartitionId",
     "mv": "CascadingWatermarkTracker MaterializedView MvRegistry MvState",

@@ -41,6 +41,7 @@ from laminar.runtime.statements.dispatch import StatementRunner
 from laminar.runtime.statements.dml import Dml
 from laminar.runtime.statements.query import Reader
 from laminar.sql import Describe, Explain, Query, Show, parse_script, parse_statement
+from laminar.sql.parameters import Arguments, with_arguments
 from laminar.sql.time_travel import Past
 from laminar.store import ManifestStore, SegmentStore, StateLock
 
@@ -135,10 +136,15 @@ class Database:
 
     # Statements
 
-    def execute(self, script: str) -> Any:
-        """Run a script of statements; return the result of the last one."""
+    def execute(self, script: str, args: Arguments | None = None) -> Any:
+        """Run a script of statements; return the result of the last one.
+
+        Args:
+            script: statements, separated by semicolons.
+            args: values for its parameters, as for `sql`; definitions have none.
+        """
         result: Any = None
-        for statement in parse_script(script):
+        for statement in parse_script(with_arguments(script, args)):
             result = self.run_statement(statement)
         return result
 
@@ -149,13 +155,18 @@ class Database:
             self._require_writable(" ".join(statement.text.split()[:2]))
         return self._statements.run(statement)
 
-    def sql(self, query: str, *, as_of_epoch: int | None = None) -> Result:
+    def sql(
+        self, query: str, args: Arguments | None = None, *, as_of_epoch: int | None = None
+    ) -> Result:
         """Run a query over one consistent epoch of all relations it names.
 
         Args:
             query: a SELECT; other statements are for `execute`.
+            args: values for its parameters: a dict for `:name`, a list for `?`. They are values
+                and nothing else, whatever they hold.
             as_of_epoch: an older epoch to read, like AS OF EPOCH in the query.
         """
+        query = with_arguments(query, args)
         statement = parse_statement(query)
         if not isinstance(statement, Query):
             error = SqlSyntaxError("this is not a query", hint="run other statements with execute")

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from laminar.delta.program import Guard, Merged
 from laminar.plan.nodes import Filter, Node, Project
@@ -103,7 +104,12 @@ def guard_of(node: Node, types: Mapping[str, str]) -> Guard | None:
 def _risks(text: str, types: Mapping[str, str]) -> Iterable[Guard]:
     if text.isidentifier():
         return
-    for part in sqlglot.parse_one(text, read="spark").walk():
+    try:
+        tree = sqlglot.parse_one(text, read="spark")
+    except SqlglotError:  # Spark has words that it does not know
+        yield Guard(frozenset(), provable=False)
+        return
+    for part in tree.walk():
         if isinstance(part, _DIVISIONS):
             divisor = part.expression.unnest()
             if isinstance(divisor, exp.Column) and not divisor.table:

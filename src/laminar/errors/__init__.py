@@ -1,5 +1,11 @@
 """Every error a user can meet, by code; docs/errors.md is rendered from these classes."""
 
+from laminar.errors.arguments import (
+    BadArgument,
+    MissingArgument,
+    ParameterInDefinition,
+    UnusedArgument,
+)
 from laminar.errors.base import LaminarError, did_you_mean, nearest
 from laminar.errors.bridge import (
     Backpressure,
@@ -117,6 +123,7 @@ __all__ = [
     "AmbiguousColumns",
     "Backpressure",
     "BackpressureFull",
+    "BadArgument",
     "BadOption",
     "BadRequest",
     "BadSetting",
@@ -159,6 +166,7 @@ __all__ = [
     "LoopFailed",
     "ManifestCorrupt",
     "MergeConflict",
+    "MissingArgument",
     "MissingOption",
     "MvCycleDetected",
     "MvError",
@@ -173,6 +181,7 @@ __all__ = [
     "NotSupported",
     "OperatorError",
     "OperatorNotFound",
+    "ParameterInDefinition",
     "PortUnavailable",
     "ReadOnlyDatabase",
     "ReadTooLate",
@@ -208,6 +217,7 @@ __all__ = [
     "UnsupportedFormat",
     "UnsupportedSparkSetting",
     "UnusableSparkSetting",
+    "UnusedArgument",
     "ViewNotFound",
     "WriteWithinEpoch",
     "WriterBusy",

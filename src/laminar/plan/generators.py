@@ -75,14 +75,14 @@ def _names(ctx: Context, node: Node, function: str, call: exp.Expr) -> tuple[str
     probe = ctx.fresh()
     kind = ctx.typer.types(Project(node, ((text(argument), probe),)))[probe]
     if function == "inline":
-        return _fields(kind)
+        return struct_fields(kind.removeprefix("array<"))
     names = ("key", "value") if kind.startswith("map<") else ("col",)
     return ("pos", *names) if function == "posexplode" else names
 
 
-def _fields(kind: str) -> tuple[str, ...]:
-    """Return the fields of array<struct<...>>."""
-    inside = kind.removeprefix("array<struct<")
+def struct_fields(kind: str) -> tuple[str, ...]:
+    """Return the fields of struct<...>, as a type is told."""
+    inside = kind.removeprefix("struct<")
     found: list[str] = []
     depth = 0
     start = 0

@@ -3,90 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
 
 import sqlglot
-from sqlglot import TokenType, exp
-from sqlglot.dialects.spark import Spark
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from laminar.model.quoting import string_literal
 from laminar.plan.reasons import NoRule, Reason
-from laminar.sql.keywords import keywords
-from laminar.sql.references import readable
-from laminar.sql.tokens import Kind, tokenize
+from laminar.sql.dialect import AsWritten
+from laminar.sql.pipes import without_pipes
+from laminar.sql.readable import readable
 
-_UNDERSTOOD = keywords(
-    "COUNT COUNT_IF SUM AVG MIN MAX BOOL_AND BOOL_OR GROUPING GROUPING_ID ARRAYS_ZIP STRUCT"
-    " EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE"
-)
 _PLAN_COLUMN = re.compile(r"c\d+", re.IGNORECASE)
-_WITH_WORDS = keywords("CAST TRY_CAST EXTRACT TRIM SUBSTRING SUBSTR POSITION OVERLAY CEIL FLOOR")
-
-
-class AsWritten(Spark):
-    """Spark's dialect, its function calls left alone.
-
-    sqlglot translates between dialects and rewrites calls on the way, even from Spark to Spark:
-    TO_CHAR(x, f) loses its format, PERCENTILE_CONT becomes an approximation. Only calls that the
-    planner looks into are parsed as what they are, and those written with words between arguments.
-    """
-
-    class Parser(Spark.Parser):  # type: ignore[valid-type,misc]
-        """All other calls are a name and arguments."""
-
-        FUNCTIONS: ClassVar = {
-            name: made for name, made in Spark.Parser.FUNCTIONS.items() if name in _UNDERSTOOD
-        }
-        FUNCTION_PARSERS: ClassVar = {
-            name: parse
-            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
-            if name in _WITH_WORDS
-        }
-
-        def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
-            """Read GROUP BY with its keys and sets in the order in which they are written.
-
-            Older versions of sqlglot lose that order.
-            """
-            if not skip_group_by_token and not self._match(TokenType.GROUP_BY):
-                return None
-            if self._match(TokenType.ALL):
-                return exp.Group(all=True)
-            if self._match_set(self.QUERY_MODIFIER_TOKENS, advance=False):
-                return exp.Group()
-            group = exp.Group(expressions=self._parse_csv(self._parse_group_key))
-            if sets := self._parse_grouping_sets():  # GROUP BY a, b GROUPING SETS (...)
-                group.set("grouping_sets", [sets])
-            for name, kind in (("rollup", TokenType.ROLLUP), ("cube", TokenType.CUBE)):
-                if self._match_pair(TokenType.WITH, kind, advance=False):
-                    self._advance()
-                    group.set(name, [self._parse_cube_or_rollup(with_prefix=True)])
-            return group
-
-        def _parse_group_key(self) -> exp.Expr | None:
-            sets = self._parse_grouping_sets() or self._parse_cube_or_rollup()
-            found: exp.Expr | None = sets or self._parse_disjunction()
-            return found
-
-    class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
-        """Spark has a type for the time of day by now, with a number of digits."""
-
-        def datatype_sql(self, expression: exp.DataType) -> str:
-            """Write TIME as Spark does, and all other types as sqlglot does."""
-            if expression.is_type(exp.DataType.Type.TIME):
-                digits = "".join(each.sql() for each in expression.expressions)
-                return f"TIME({digits})" if digits else "TIME"
-            return str(super().datatype_sql(expression))
 
 
 def parse_query(sql: str) -> exp.Expr:
     """Parse a query that Spark accepts; what sqlglot cannot read has no rule."""
-    if any(token.text == "|>" for token in tokenize(sql)):
-        # sqlglot adds what follows to the query before, where it may take effect too early.
-        raise NoRule(Reason.UNKNOWN_CLAUSE, "|>")
+    words = without_pipes(sql)
+    if words.inexact:
+        raise NoRule(Reason.UNKNOWN_CLAUSE, words.inexact)
     try:
-        tree = sqlglot.parse_one(plain_strings(readable(sql)), dialect=AsWritten)
+        tree = sqlglot.parse_one(readable(words.text), dialect=AsWritten)
     except SqlglotError as error:
         raise NoRule(Reason.UNKNOWN_CLAUSE, str(error).split("\n")[0]) from error
     if tree.find(exp.Command) is not None:
@@ -159,19 +95,3 @@ def _is_operand(name: exp.Identifier) -> bool:
             return name.arg_key == "this"
         case _:
             return True
-
-
-def plain_strings(sql: str) -> str:
-    """Write strings so that sqlglot and Spark read the same: no doubled quotes, no odd escapes."""
-    parts: list[str] = []
-    done = 0
-    for token in tokenize(sql):
-        if token.kind is Kind.STRING and _is_special(token.text):
-            parts += [sql[done : token.start], string_literal(token.value)]
-            done = token.end
-    return "".join([*parts, sql[done:]])
-
-
-def _is_special(literal: str) -> bool:
-    quote = literal[-1]
-    return "\\" in literal or quote * 2 in literal[literal.index(quote) + 1 : -1]

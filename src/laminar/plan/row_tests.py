@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from laminar.model.row_test import Among, Compare, Every, Flag, IsNull, Not, RowTest, Some, Value
-from laminar.plan.parse import AsWritten
+from laminar.sql.dialect import AsWritten
 
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from laminar.plan.parse import AsWritten
 from laminar.plan.reasons import NoRule, Reason
+from laminar.sql.dialect import AsWritten
 
 
 @dataclass(slots=True)
@@ -79,6 +79,10 @@ class Scope:
         """Whether a plain name is one of this very scope; an alias hides those further out."""
         is_plan_column = bool(column.meta.get(_UNIQUE))
         return is_plan_column or self.local(None, column.name.lower()) is not None
+
+    def has_table(self, name: str) -> bool:
+        """Whether an item of the FROM clause is called so."""
+        return any(binding.alias == name.lower() for binding in self.bindings)
 
     def lookup(self, column: exp.Column) -> tuple[exp.Expr, Scope] | None:
         """Resolve a column, or a field path that starts at one; say in which scope it lives."""

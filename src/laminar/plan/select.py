@@ -18,6 +18,7 @@ from laminar.plan.nodes import Aggregate, Node, Project
 from laminar.plan.outer_values import Domain
 from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import Scope, conjuncts, is_position, text, unique
+from laminar.plan.struct_stars import fields_of, struct_of
 from laminar.plan.subqueries import apply_condition, has_subquery
 from laminar.plan.window_functions import add_windows, named_windows
 from laminar.sql.keywords import keywords
@@ -54,9 +55,10 @@ class _Select:
     def lower(self) -> Lowered:
         node = from_clause(self.ctx, self.query, self.scope, self.ctes, self.domain)
         node = self._where(node)
-        names, items = self._select_list()
+        names, items = self._select_list(node)
         having = self._clause("having")
-        qualify = self._clause("qualify")
+        aliases = dict(zip([name.lower() for name in names], items, strict=True))
+        qualify = [_qualified(each, aliases) for each in self._clause("qualify")]
         group = self.query.args.get("group")
         outside = self.domain.columns if self.domain is not None else ()
         carried: list[exp.Expr] = [unique(each) for each in outside]
@@ -104,7 +106,7 @@ class _Select:
             node = apply_condition(self.ctx, node, scope, self.ctes, each)
         return node
 
-    def _select_list(self) -> tuple[list[str], list[exp.Expr]]:
+    def _select_list(self, node: Node) -> tuple[list[str], list[exp.Expr]]:
         """Expand stars; later items may refer to the aliases of earlier ones."""
         names: list[str] = []
         items: list[exp.Expr] = []
@@ -112,12 +114,21 @@ class _Select:
         for item in self.query.expressions:
             starred = item if isinstance(item, exp.Star) else None
             table = None
+            inside = struct_of(self.scope, item)
+            if inside is not None:
+                for name, field in fields_of(self.ctx, node, self.scope, inside):
+                    names.append(name)
+                    items.append(field)
+                continue
             if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
                 starred, table = item.this, item.table.lower()
             if starred is not None:
+                instead = {
+                    each.alias.lower(): each.this for each in starred.args.get("replace") or []
+                }
                 for name, column in self._star(starred, table):
                     names.append(name)
-                    items.append(unique(column))
+                    items.append(instead.get(name.lower(), unique(column)).copy())
                 continue
             if isinstance(item, exp.Aliases):  # of a generator, which names its columns itself
                 names.append("")
@@ -132,7 +143,7 @@ class _Select:
         return names, items
 
     def _star(self, star: exp.Star, table: str | None) -> list[tuple[str, str]]:
-        if star.args.get("replace") or star.args.get("rename"):
+        if star.args.get("rename"):
             raise NoRule(Reason.STAR_MODIFIER, text(star))
         left_out = {each.name.lower() for each in star.args.get("except_") or []}
         return [pair for pair in self.scope.star(table) if pair[0].lower() not in left_out]
@@ -297,6 +308,22 @@ def _ordered(item: exp.Expr, column: str | None) -> str:
     copy = item.copy()
     copy.set("this", exp.column(column))
     return text(copy)
+
+
+def _qualified(condition: exp.Expr, aliases: dict[str, exp.Expr]) -> exp.Expr:
+    """Put output columns in place of their names: QUALIFY sees these before those of FROM."""
+
+    def one(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or node.table:
+            return node
+        found = aliases.get(node.name.lower())
+        if found is None:
+            return node
+        if found.find(exp.Window) is not None and node.find_ancestor(exp.Window) is not None:
+            raise NoRule(Reason.UNKNOWN_CLAUSE, f"QUALIFY {text(condition)}")
+        return exp.Paren(this=found.copy())
+
+    return condition.transform(one)
 
 
 def _with_outputs(key: exp.Expr, names: list[str], items: list[exp.Expr]) -> exp.Expr:

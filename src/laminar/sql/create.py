@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
 from laminar.sql.cursor import Cursor
+from laminar.sql.parameters import refuse_parameters
 from laminar.sql.query import take_query_head
 from laminar.sql.statements import (
     CreateSink,
@@ -135,6 +136,7 @@ def _view_query(cursor: Cursor, start: int, stop: int) -> str:
     take_query_head(inside)
     refuse_time_travel(inside, start)
     refuse_changes(inside, start)
+    refuse_parameters(cursor, start, stop)
     return cursor.slice(start, stop)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
+from laminar.model.quoting import backquoted
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
 from laminar.sql.query import refuse_streams
@@ -56,6 +57,8 @@ def _alias(cursor: Cursor) -> str | None:
 def _source(cursor: Cursor) -> tuple[str, str]:
     """Return what is read, as text that can follow FROM, and the name its columns go by."""
     first, start = cursor.peek(), cursor.at
+    if cursor.looks_at("VALUES"):
+        raise cursor.here(NotSupported("VALUES without brackets", "write USING (VALUES ...) AS s"))
     if cursor.looks_at("("):
         cursor.skip_brackets()
         text = cursor.slice(start, cursor.at)
@@ -63,10 +66,23 @@ def _source(cursor: Cursor) -> tuple[str, str]:
         if alias is None:
             hint = "write USING (SELECT ...) AS s"
             cursor.fail("a query in USING needs a name", hint=hint, token=first)
+        if cursor.looks_at("("):
+            return f"{text} AS {backquoted(alias)} {_column_names(cursor)}", alias
         return text, alias
     name = cursor.name("the name of what is merged in")
     text = cursor.slice(start, cursor.at)
     return text, _alias(cursor) or name.rpartition(".")[2]
+
+
+def _column_names(cursor: Cursor) -> str:
+    """Take `(a, b)` after the name of a query."""
+    start = cursor.at
+    cursor.expect("(")
+    cursor.identifier(_A_COLUMN)
+    while cursor.accept(","):
+        cursor.identifier(_A_COLUMN)
+    cursor.expect(")")
+    return cursor.slice(start, cursor.at)
 
 
 def _clause(cursor: Cursor, target: str, before: list[MergeClause]) -> MergeClause:

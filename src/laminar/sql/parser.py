@@ -24,7 +24,6 @@ STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
     "UPDATE": dml.take_update,
     "MERGE": merge.take_merge,
     **dict.fromkeys(query.STARTS, query.take_query),
-    "FROM": query.take_query,
     "EXPLAIN": manage.take_explain,
     "SHOW": manage.take_show,
     "DESCRIBE": manage.take_describe,

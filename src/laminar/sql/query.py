@@ -8,7 +8,7 @@ from laminar.sql.statements import Query
 from laminar.sql.time_travel import CLAUSES, take_epochs
 from laminar.sql.tokens import Kind
 
-STARTS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
+STARTS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
 """How a query may start."""
 
 
@@ -33,9 +33,8 @@ def take_query_head(cursor: Cursor) -> None:
         _skip_ctes(cursor)
         while cursor.accept("("):
             pass
-    if cursor.looks_at("FROM"):
-        raise cursor.here(NotSupported("a query that starts with FROM", "start it with SELECT"))
-    cursor.one_of("SELECT", "VALUES", "TABLE")
+    cursor.one_of("SELECT", "VALUES", "TABLE", "FROM")
+    _refuse_inserts(cursor)
     refuse_streams(cursor, start)
     cursor.at = len(cursor.tokens)
 
@@ -62,6 +61,18 @@ def refuse_streams(cursor: Cursor, start: int) -> None:
                 " a table of that name goes in backquotes",
             )
             raise cursor.here(error, word)
+
+
+def _refuse_inserts(cursor: Cursor) -> None:
+    """Raise at FROM t INSERT INTO ..., which is no query: Spark would run it."""
+    depth = 0
+    for place in range(cursor.at, len(cursor.tokens)):
+        token = cursor.tokens[place]
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        follows = cursor.peek(place + 1 - cursor.at)
+        if depth == 0 and token.is_word("INSERT") and follows.is_word("INTO", "OVERWRITE"):
+            hint = "write INSERT INTO t SELECT ... for each"
+            raise cursor.here(NotSupported("INSERT after FROM", hint), token)
 
 
 def _skip_ctes(cursor: Cursor) -> None:

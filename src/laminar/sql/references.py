@@ -12,9 +12,12 @@ from laminar.errors.base import did_you_mean
 from laminar.errors.sql import NotSupported, SqlError, SqlSyntaxError
 from laminar.sql.asof import rewrite_asof
 from laminar.sql.cursor import Cursor, joined
+from laminar.sql.dialect import AsWritten
 from laminar.sql.keywords import keywords
+from laminar.sql.pipes import without_pipes
 from laminar.sql.query import STARTS, refuse_streams, starts_query
-from laminar.sql.tokens import Kind, Token, tokenize, without_comments
+from laminar.sql.readable import readable
+from laminar.sql.tokens import tokenize
 
 _TYPES = keywords(
     "ARRAY BIGINT BINARY BOOLEAN DATE DECIMAL DOUBLE FLOAT INT INTERVAL MAP SMALLINT STRING STRUCT"
@@ -38,64 +41,21 @@ def relations_of(query: str) -> tuple[str, ...]:
 
 
 def _tree(query: str) -> exp.Expr:
-    text = readable(rewrite_asof(query))
+    cursor = Cursor(query, tokenize(query))
+    if not starts_query(cursor):
+        cursor.unexpected(*STARTS)
+    refuse_streams(cursor, 0)
     try:
-        trees = sqlglot.parse(text, read="spark", error_level=ErrorLevel.IMMEDIATE)
+        text = readable(without_pipes(rewrite_asof(query)).text)
+        trees = sqlglot.parse(text, read=AsWritten, error_level=ErrorLevel.IMMEDIATE)
     except RecursionError:
         raise SqlSyntaxError("the query is nested too deeply", hint="split it up") from None
     except SqlglotError as error:
         raise _explained(query, error) from None
-    except (AssertionError, AttributeError):
-        # sqlglot knows some uses of the pipe, and stumbles over others.
-        pipe = next((token for token in tokenize(query) if token.is_symbol("|>")), None)
-        if pipe is None:
-            raise
-        refused = NotSupported("this use of |>", "write it as SELECT ... FROM (SELECT ...)")
-        raise refused.at(query, pipe.start) from None
     tree = trees[0] if len(trees) == 1 else None
     if not isinstance(tree, exp.Query | exp.Values) or tree.find(exp.Command) is not None:
         raise SqlSyntaxError("this is not a query", hint="write SELECT ...").at(query, 0)
     return tree
-
-
-def readable(query: str) -> str:
-    """Return the query in words that sqlglot reads as Spark does.
-
-    It has no TABLE t, which it takes for a column with an alias, takes GROUP BY window(...) for a
-    WINDOW clause, and has other rules for comments.
-    """
-    tokens = tokenize(query)
-    cursor = Cursor(query, tokens)
-    if not starts_query(cursor):
-        cursor.unexpected(*STARTS)
-    refuse_streams(cursor, 0)
-    kept, at = [], 0
-    text = without_comments(query)
-    for place, token in enumerate(tokens[:-1]):
-        words = _other_words(tokens, place)
-        if words is not None:
-            kept += [text[at : token.start], words]
-            at = token.end
-    return "".join([*kept, text[at:]])
-
-
-def _other_words(tokens: tuple[Token, ...], place: int) -> str | None:
-    token, after = tokens[place], tokens[place + 1]
-    if token.is_word("WINDOW", "SESSION") and after.is_symbol("("):
-        return f"`{token.text}`"
-    is_query = token.is_word("TABLE") and _starts_a_query(tokens, place)
-    return "SELECT * FROM" if is_query and after.kind in (Kind.WORD, Kind.QUOTED) else None
-
-
-def _starts_a_query(tokens: tuple[Token, ...], place: int) -> bool:
-    if place == 0:
-        return True
-    before = tokens[place - 1]
-    return (
-        before.is_symbol("(")
-        or before.is_word("UNION", "ALL", "DISTINCT", "EXCEPT", "INTERSECT", "MINUS", "AS")
-        or before.is_symbol(")")
-    )
 
 
 def _tables(root: exp.Expr) -> Iterator[exp.Table]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from laminar.errors.sql import NotSupported
 from laminar.sql.cursor import Cursor
 from laminar.sql.time_travel import is_alias
-from laminar.sql.tokens import Kind, tokenize
+from laminar.sql.tokens import Kind, Token, tokenize
 
 FUNCTION = "TABLE_CHANGES"
 
@@ -96,8 +96,10 @@ def _call(cursor: Cursor, start: int) -> _Found:
     relation = cursor.next().value
     cursor.expect(",")
     first = cursor.integer("the first epoch")
+    token = cursor.peek(1)
     last = cursor.integer("the last epoch") if cursor.accept(",") else None
     cursor.expect(")")
+    _require_order(cursor, first, last, token)
     return _Found(start, cursor.at, relation, first, last)
 
 
@@ -109,13 +111,22 @@ def _clause(cursor: Cursor, place: int) -> _Found:
     relation = cursor.name("the name of a relation")
     cursor.expect("CHANGES", "FROM")
     cursor.one_of("VERSION", "EPOCH")
-    first = cursor.integer("the first epoch")
+    first = written = cursor.integer("the first epoch")
     first += cursor.accept("EXCLUSIVE")
     cursor.accept("INCLUSIVE")
     last = None
     if cursor.accept("TO"):
         cursor.one_of("VERSION", "EPOCH")
+        token = cursor.peek()
         last = cursor.integer("the last epoch")
+        _require_order(cursor, written, last, token)
         last -= cursor.accept("EXCLUSIVE")
         cursor.accept("INCLUSIVE")
     return _Found(start, cursor.at, relation, first, last)
+
+
+def _require_order(cursor: Cursor, first: int, last: int | None, token: Token) -> None:
+    """Raise at the last epoch if it comes before the first: nothing could have changed there."""
+    if last is not None and last < first:
+        hint = f"write the earlier one first: {last}, then {first}"
+        cursor.fail(f"the last epoch, {last}, comes before the first", hint=hint, token=token)
