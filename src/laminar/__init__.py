@@ -38,7 +38,8 @@ _NAMES = {
         ConnectorError CorrelatedTooFar CursorCorrupt CycleDetected DagError DataError
         DatabaseClosed DatabaseLocked DatabaseNotFound DependentRefused DisconnectedNode
         DuplicateEdge DuplicateKey DuplicateName DuplicateNode EpochExists EpochNotFound
-        EventTimeError FanOutLimitExceeded FixedSparkSetting GeneratedOtherwise HasDependents
+        EventTimeError FanOutLimitExceeded FixedSparkSetting FunctionExists FunctionInUse
+        FunctionNotRegistered GeneratedOtherwise HasDependents InvalidCall InvalidFunction
         InvalidOperator InvalidPort InvalidQuery InvalidSchema InvalidSetting JavaUnavailable
         LaminarError LoopFailed ManifestCorrupt MergeConflict MissingOption MvCycleDetected MvError
         NoCheckpointFound NoCommonEpoch NoWatermark NoWindow NodeNotFound NonDeterministic

@@ -118,6 +118,13 @@ from laminar.errors.store import (
     SubscriptionEnded,
     UnsupportedFormat,
 )
+from laminar.errors.user_functions import (
+    FunctionExists,
+    FunctionInUse,
+    FunctionNotRegistered,
+    InvalidCall,
+    InvalidFunction,
+)
 
 __all__ = [
     "AmbiguousColumns",
@@ -154,8 +161,13 @@ __all__ = [
     "EventTimeError",
     "FanOutLimitExceeded",
     "FixedSparkSetting",
+    "FunctionExists",
+    "FunctionInUse",
+    "FunctionNotRegistered",
     "GeneratedOtherwise",
     "HasDependents",
+    "InvalidCall",
+    "InvalidFunction",
     "InvalidOperator",
     "InvalidPort",
     "InvalidQuery",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from laminar.errors.database import FixedSparkSetting
 from laminar.errors.sql import NotSupported
 from laminar.sql.create import take_create
+from laminar.sql.create_function import take_drop_function
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
 from laminar.sql.query import starts_query, take_query
@@ -14,6 +15,7 @@ from laminar.sql.statements import (
     CreateView,
     Describe,
     Drop,
+    DropFunction,
     Explain,
     ExplainDag,
     Pause,
@@ -31,14 +33,22 @@ from laminar.sql.tokens import Kind
 from laminar.sql.with_options import take_options, take_value
 
 _A_VIEW = "the name of a view"
-_OTHER_DESCRIBE = keywords("EXTENDED FORMATTED FUNCTION DATABASE SCHEMA QUERY")
-_LISTS = (ShowKind.SOURCES, ShowKind.TABLES, ShowKind.SINKS, ShowKind.CHECKPOINTS)
+_OTHER_DESCRIBE = keywords("EXTENDED FORMATTED DATABASE SCHEMA QUERY")
+_LISTS = (
+    ShowKind.SOURCES,
+    ShowKind.TABLES,
+    ShowKind.SINKS,
+    ShowKind.CHECKPOINTS,
+    ShowKind.FUNCTIONS,
+)
 
 
-def take_drop(cursor: Cursor) -> Drop:
+def take_drop(cursor: Cursor) -> Drop | DropFunction:
     """Take DROP kind [IF EXISTS] name [CASCADE]."""
     start = cursor.at
     cursor.expect("DROP")
+    if cursor.looks_at("FUNCTION"):
+        return take_drop_function(cursor, start)
     kind = _kind(cursor)
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name(f"the name of a {kind.lower()}")
@@ -100,10 +110,13 @@ def take_describe(cursor: Cursor) -> Describe:
     if cursor.peek().upper in _OTHER_DESCRIBE and cursor.peek(1).kind is not Kind.END:
         what = f"DESCRIBE {cursor.peek().upper}"
         raise cursor.here(NotSupported(what, "write DESCRIBE and the name of a relation"))
-    _optional_kind(cursor)
-    name = cursor.name("the name of a relation")
+    if _names_a_function(cursor):
+        name, is_function = cursor.name("the name of a function"), True
+    else:
+        _optional_kind(cursor)
+        name, is_function = cursor.name("the name of a relation"), False
     cursor.finish()
-    return Describe(name, **cursor.origin(start))
+    return Describe(name, is_function, **cursor.origin(start))
 
 
 def take_explain(cursor: Cursor) -> Explain:
@@ -172,6 +185,12 @@ def _optional_kind(cursor: Cursor) -> None:
             return
 
 
+def _names_a_function(cursor: Cursor) -> bool:
+    """Take FUNCTION before a name; a relation may be called `function`."""
+    follows = cursor.peek(1)
+    return bool(follows.text) and not follows.is_symbol(".") and cursor.accept("FUNCTION")
+
+
 def _view_of(cursor: Cursor, verb: str) -> str:
     cursor.expect(verb, "MATERIALIZED", "VIEW")
     name = cursor.name(_A_VIEW)
@@ -197,6 +216,8 @@ def _shown(cursor: Cursor) -> tuple[ShowKind, str | None]:
         cursor.expect("FOR")
         return ShowKind.DEPENDENCIES, cursor.name("the name of a relation")
     if cursor.accept("CREATE"):
+        if _names_a_function(cursor):
+            return ShowKind.CREATE_FUNCTION, cursor.name("the name of a function")
         _optional_kind(cursor)
         return ShowKind.CREATE, cursor.name("the name of a relation")
     if cursor.looks_at("VIEWS"):
