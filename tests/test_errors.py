@@ -63,6 +63,8 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.InvalidFunction("f", "it calls itself", "write the recursion as a view"),
     errors.FunctionInUse("f", ["v", "g"]),
     errors.FunctionNotRegistered("f"),
+    errors.UnknownSchema("s", ["default"]),
+    errors.UnknownCatalog("hive", "laminar"),
     errors.InvalidCall("f", "it takes (x INT)"),
     errors.UnknownSetting("laminar.retaind", ["laminar.retained_epochs"]),
     errors.BadSetting("laminar.retained_epochs", "many", "a whole number, 1 or more"),

@@ -41,7 +41,7 @@ from laminar.runtime.statements.dispatch import StatementRunner
 from laminar.runtime.statements.dml import Dml
 from laminar.runtime.statements.query import Reader
 from laminar.runtime.statements.user_code import register_function
-from laminar.sql import Describe, Explain, Query, Show, parse_script, parse_statement
+from laminar.sql import Describe, Explain, Query, Show, Use, parse_script, parse_statement
 from laminar.sql.parameters import Arguments, with_arguments
 from laminar.sql.time_travel import Past
 from laminar.store import ManifestStore, SegmentStore, StateLock
@@ -160,7 +160,7 @@ class Database:
     def run_statement(self, statement: Statement) -> Any:
         """Run one parsed statement; a database that is read only refuses those that write."""
         self._require_well()
-        if not isinstance(statement, Query | Show | Describe | Explain):
+        if not isinstance(statement, Query | Show | Describe | Explain | Use):
             self._require_writable(" ".join(statement.text.split()[:2]))
         return self._statements.run(statement)
 

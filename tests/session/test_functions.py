@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,14 +41,19 @@ QUERIES = {
 FULL = " WITH (refresh_policy = 'full')"
 
 
-def up(text: str | None) -> str | None:
-    if text == "boom":
-        raise ValueError("no booms\nhere")
-    return None if text is None else text.upper()
+def code() -> tuple[Callable[..., Any], Any]:
+    """Return a plain function and one of pandas; workers cannot import this module."""
 
+    def up(text: str | None) -> str | None:
+        if text == "boom":
+            raise ValueError("no booms\nhere")
+        return None if text is None else text.upper()
 
-def one_more(values: pd.Series) -> pd.Series:
-    return values + 1
+    def one_more(values: pd.Series) -> pd.Series:
+        return values + 1
+
+    functions: Any = importlib.import_module("pyspark.sql.functions")
+    return up, functions.pandas_udf(one_more, "bigint")
 
 
 def filled(path: Path, spark: SparkSession, **functions: Any) -> laminar.Database:
@@ -133,8 +139,7 @@ def test_another_body_rebuilds_what_calls_it_at_once(spark: SparkSession, tmp_pa
 
 @pytest.mark.long
 def test_python_functions_are_called_and_waited_for(spark: SparkSession, tmp_path: Path) -> None:
-    functions: Any = importlib.import_module("pyspark.sql.functions")
-    plus = functions.pandas_udf(one_more, "bigint")
+    up, plus = code()
     with filled(tmp_path, spark, up=(up, "STRING"), plus=plus) as db:
         db.execute("CREATE FUNCTION both(x STRING) RETURN up(x) || up(x)")
         db.execute("CREATE MATERIALIZED VIEW p AS SELECT both(name) AS u, plus(v) AS w FROM t")

@@ -84,6 +84,7 @@ from laminar.errors.mv import (
     SourceNotFound,
     ViewNotFound,
 )
+from laminar.errors.qualified_names import UnknownCatalog, UnknownSchema
 from laminar.errors.sql import (
     AmbiguousColumns,
     BadSetting,
@@ -220,11 +221,13 @@ __all__ = [
     "TableRedefined",
     "TextTooLong",
     "TooManyCheckpoints",
+    "UnknownCatalog",
     "UnknownColumn",
     "UnknownConnector",
     "UnknownFunction",
     "UnknownOption",
     "UnknownRelation",
+    "UnknownSchema",
     "UnknownSetting",
     "UnsupportedFormat",
     "UnsupportedSparkSetting",

@@ -37,6 +37,7 @@ from laminar.sql.statements import (
     ShowKind,
     Statement,
     Update,
+    Use,
     Watermark,
 )
 from laminar.sql.windows import rewrite_windows
@@ -75,6 +76,7 @@ __all__ = [
     "ShowKind",
     "Statement",
     "Update",
+    "Use",
     "Watermark",
     "forbidden_functions",
     "parse_script",

@@ -25,8 +25,8 @@ _NOT_YET = {
     "TEMPORARY": "leave TEMPORARY out: what is created lasts",
     "TEMP": "leave TEMP out: what is created lasts",
     "EXTERNAL": "create a SOURCE with a connector",
-    "DATABASE": "",
-    "SCHEMA": "",
+    "DATABASE": "what users define is in the schema default",
+    "SCHEMA": "what users define is in the schema default",
     "INDEX": "",
     "STREAMING": "create a SOURCE",
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from laminar.errors.database import FixedSparkSetting
+from laminar.errors.qualified_names import UnknownCatalog, UnknownSchema
 from laminar.errors.sql import NotSupported
 from laminar.sql.create import take_create
 from laminar.sql.create_function import take_drop_function
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
 from laminar.sql.query import starts_query, take_query
+from laminar.sql.schemas import CATALOG, DEFAULT, SCHEMAS
 from laminar.sql.statements import (
     AlterView,
     Checkpoint,
@@ -28,7 +30,9 @@ from laminar.sql.statements import (
     SetOption,
     Show,
     ShowKind,
+    Use,
 )
+from laminar.sql.system import SYSTEM
 from laminar.sql.tokens import Kind
 from laminar.sql.with_options import take_options, take_value
 
@@ -40,6 +44,7 @@ _LISTS = (
     ShowKind.SINKS,
     ShowKind.CHECKPOINTS,
     ShowKind.FUNCTIONS,
+    ShowKind.SCHEMAS,
 )
 
 
@@ -156,6 +161,24 @@ def take_set(cursor: Cursor) -> SetOption:
     return SetOption(name, value, **cursor.origin(start))
 
 
+def take_use(cursor: Cursor) -> Use:
+    """Take USE [SCHEMA | DATABASE] name; the one schema for what users define is `default`."""
+    start = cursor.at
+    cursor.expect("USE")
+    if cursor.peek(1).text and not cursor.peek(1).is_symbol("."):
+        cursor.one_of("SCHEMA", "DATABASE")
+    token = cursor.peek()
+    parts = cursor.name("the name of a schema").lower().split(".")
+    cursor.finish()
+    if len(parts) > 1 and parts[0] != CATALOG:
+        raise cursor.here(UnknownCatalog(token.value, CATALOG), token)
+    if parts[-1] == SYSTEM:
+        raise cursor.here(NotSupported(f"USE {SYSTEM}", "write it before each name"), token)
+    if parts[-1] != DEFAULT or len(parts) > 2:
+        raise cursor.here(UnknownSchema(".".join(parts), SCHEMAS), token)
+    return Use(DEFAULT, **cursor.origin(start))
+
+
 def take_reset(cursor: Cursor) -> ResetOption:
     """Take RESET laminar.x."""
     start = cursor.at
@@ -222,6 +245,8 @@ def _shown(cursor: Cursor) -> tuple[ShowKind, str | None]:
         return ShowKind.CREATE, cursor.name("the name of a relation")
     if cursor.looks_at("VIEWS"):
         raise cursor.here(NotSupported("SHOW VIEWS", "write SHOW MATERIALIZED VIEWS"))
+    if cursor.accept("DATABASES"):
+        return ShowKind.SCHEMAS, None
     word = cursor.one_of(*(kind.value for kind in _LISTS), "MATERIALIZED", "DEPENDENCIES", "CREATE")
     return ShowKind(word), None
 

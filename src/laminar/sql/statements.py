@@ -305,6 +305,7 @@ class ShowKind(StrEnum):
     DEPENDENCIES = "DEPENDENCIES"
     CREATE = "CREATE"
     FUNCTIONS = "FUNCTIONS"
+    SCHEMAS = "SCHEMAS"
     CREATE_FUNCTION = "CREATE FUNCTION"
 
 
@@ -342,6 +343,13 @@ class SetOption(Statement):
 
     name: str
     value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Use(Statement):
+    """USE: the schema that names of one part are in."""
+
+    schema: str
 
 
 @dataclass(frozen=True, slots=True)

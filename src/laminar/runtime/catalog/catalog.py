@@ -23,6 +23,7 @@ from laminar.runtime.catalog.definitions import (
 )
 from laminar.runtime.catalog.function_definitions import UserFunctions
 from laminar.runtime.catalog.storage_plan import BaseTable, Relation, StoragePlan
+from laminar.sql.schemas import local_name
 
 AnyView: TypeAlias = ViewDefinition | OperatorDefinition | LateDefinition
 
@@ -49,8 +50,9 @@ class Catalog:
 
     def resolve(self, name: str) -> str:
         """Return a relation's name as it was defined; names are found whatever their case."""
+        local = local_name(name).lower()
         for known in self.definitions:
-            if known.lower() == name.lower():
+            if known.lower() == local:
                 return known
         raise UnknownRelation(name, list(self.definitions))
 

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from laminar.delta.change import Version, table
 from laminar.delta.program import Shape
 from laminar.delta.render import Everything, change
+from laminar.errors import NotSupported
 from laminar.model.quoting import backquoted
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.model.trace_name import TraceName
@@ -92,7 +93,12 @@ class SparkTyper:
 
         Rows of tables are `numbered` by their arrival, in a column that only bindings have.
         """
-        weighted = _empty(self._session, shape.numbered if numbered else shape.stored)
+        try:
+            weighted = _empty(self._session, shape.numbered if numbered else shape.stored)
+        except SPARK_FAILS as error:
+            pairs = zip(shape.columns, shape.types, strict=True)
+            listed = ", ".join(f"{name} {kind}" for name, kind in pairs)
+            raise NotSupported(f"columns of these types: {listed}", first_sentence(error)) from None
         for version in Version:
             weighted.createOrReplaceTempView(table(shape.name, version))
         if TraceName.parse(shape.name).part is None:

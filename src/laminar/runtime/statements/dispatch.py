@@ -91,6 +91,7 @@ class StatementRunner:
             s.Explain: self._explain,
             s.Describe: self._showing.describe,
             s.Show: self._showing.show,
+            s.Use: lambda _: None,  # the parser knows that there is no other schema
             s.Pause: self._pause,
             s.Resume: self._resume,
             s.Refresh: self._refresh,

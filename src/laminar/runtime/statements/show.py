@@ -27,6 +27,7 @@ from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.introspection.system.views import states_of
 from laminar.runtime.statements.query import Reader
 from laminar.sql import statements as s
+from laminar.sql.schemas import SCHEMAS
 from laminar.sql.system import SYSTEM, system_table
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Showing:
                 return self.checkpoints()
             case s.ShowKind.DEPENDENCIES:
                 return self._dependencies(statement.name or "")
+            case s.ShowKind.SCHEMAS:
+                return self._listing(["schema"], [(name,) for name in SCHEMAS])
             case s.ShowKind.FUNCTIONS:
                 return self._functions()
             case s.ShowKind.CREATE_FUNCTION:
