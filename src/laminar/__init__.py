@@ -38,7 +38,8 @@ _NAMES = {
         ConnectorError CorrelatedTooFar CursorCorrupt CycleDetected DagError DataError
         DatabaseClosed DatabaseLocked DatabaseNotFound DependentRefused DisconnectedNode
         DuplicateEdge DuplicateKey DuplicateName DuplicateNode EpochExists EpochNotFound
-        EventTimeError FanOutLimitExceeded FixedSparkSetting GeneratedOtherwise HasDependents
+        EventTimeError FanOutLimitExceeded FixedSparkSetting FunctionExists FunctionInUse
+        FunctionNotRegistered GeneratedOtherwise HasDependents InvalidCall InvalidFunction
         InvalidOperator InvalidPort InvalidQuery InvalidSchema InvalidSetting JavaUnavailable
         LaminarError LoopFailed ManifestCorrupt MergeConflict MissingOption MvCycleDetected MvError
         NoCheckpointFound NoCommonEpoch NoWatermark NoWindow NodeNotFound NonDeterministic
@@ -47,10 +48,10 @@ _NAMES = {
         RowNotFound RuleBroken SchemaMismatch SegmentCorrupt SegmentMissing SourceError
         SourceNotFound SourceReadFailed SparkAccessUnavailable SparkUnavailable SpillCorrupt
         SqlError SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
-        TextTooLong TooManyCheckpoints UnknownColumn UnknownConnector UnknownFunction UnknownOption
-        UnknownRelation UnknownSetting UnsupportedFormat UnsupportedSparkSetting
-        UnusableSparkSetting ViewNotFound WriteWithinEpoch WriterBusy
-        BadArgument MissingArgument ParameterInDefinition UnusedArgument
+        BadArgument MissingArgument ParameterInDefinition TextTooLong TooManyCheckpoints
+        UnknownCatalog UnknownColumn UnknownConnector UnknownFunction UnknownOption UnknownRelation
+        UnknownSchema UnknownSetting UnsupportedFormat UnsupportedSparkSetting UnusableSparkSetting
+        UnusedArgument ViewNotFound WriteWithinEpoch WriterBusy
     """,
     "model": "EdgeId EpochId Field NodeId Schema StatePartitionId",
     "mv": "CascadingWatermarkTracker MaterializedView MvRegistry MvState",

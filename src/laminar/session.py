@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -40,7 +40,8 @@ from laminar.runtime.statements.create_drop import configure_source
 from laminar.runtime.statements.dispatch import StatementRunner
 from laminar.runtime.statements.dml import Dml
 from laminar.runtime.statements.query import Reader
-from laminar.sql import Describe, Explain, Query, Show, parse_script, parse_statement
+from laminar.runtime.statements.user_code import register_function
+from laminar.sql import Describe, Explain, Query, Show, Use, parse_script, parse_statement
 from laminar.sql.parameters import Arguments, with_arguments
 from laminar.sql.time_travel import Past
 from laminar.store import ManifestStore, SegmentStore, StateLock
@@ -64,6 +65,7 @@ def connect(
     settings: TimeSettings | None = None,
     read_only: bool = False,
     recovery: RecoveryConfig | None = None,
+    functions: Mapping[str, Any] | None = None,
 ) -> Database:
     """Open a database, or create it.
 
@@ -75,6 +77,8 @@ def connect(
         read_only: read beside a process that writes: no lock is taken and nothing is written, and
             every query sees the newest epoch that is committed when it is asked.
         recovery: which state to open, and how it is verified; the newest that is whole by default.
+        functions: Python functions by name, each with its type as a pair, or as Spark's object, as
+            `register_function` takes them.
     """
     return Database(
         path,
@@ -83,6 +87,7 @@ def connect(
         settings=settings,
         read_only=read_only,
         recovery=recovery,
+        functions=functions,
     )
 
 
@@ -98,6 +103,7 @@ class Database:
         settings: TimeSettings | None = None,
         read_only: bool = False,
         recovery: RecoveryConfig | None = None,
+        functions: Mapping[str, Any] | None = None,
     ) -> None:
         self._temporary = path is None
         self.path = _existing(path) if read_only else _folder(path)
@@ -107,6 +113,9 @@ class Database:
             found = None if read_only else recover(self.path, recovery)
             session = spark if spark is not None else start_spark(master)
             self._open(session, settings, read_only=read_only)
+            for name, given in (functions or {}).items():
+                pair = given if isinstance(given, tuple) else (given, None)
+                register_function(self.engine, name, *pair)
             self.recovery = (
                 DagRecoveryMetrics(None, self.engine.ledger.manifest.offsets, 0, source="reader")
                 if found is None
@@ -151,7 +160,7 @@ class Database:
     def run_statement(self, statement: Statement) -> Any:
         """Run one parsed statement; a database that is read only refuses those that write."""
         self._require_well()
-        if not isinstance(statement, Query | Show | Describe | Explain):
+        if not isinstance(statement, Query | Show | Describe | Explain | Use):
             self._require_writable(" ".join(statement.text.split()[:2]))
         return self._statements.run(statement)
 
@@ -201,6 +210,25 @@ class Database:
         """Make a DAG that was built in Python part of this database."""
         self._require_writable("run")
         attach(self.engine, dag)
+
+    def register_function(
+        self, name: str, function: Any, returns: Any = None, *, or_replace: bool = False
+    ) -> None:
+        """Let views and queries call a Python function.
+
+        It must be deterministic: a row that is taken back is computed once more. Its name and type
+        are stored, its code is not: after opening a database it is registered again, and views that
+        call it wait until it is.
+
+        Args:
+            name: what it is called in SQL; not the name of a function of Spark's.
+            function: a plain function of a row's values, or what Spark's `udf`, `pandas_udf` or
+                `arrow_udf` made of one.
+            returns: its type, as DDL or a DataType; not needed where Spark's object says it.
+            or_replace: take it in the place of another one, and build views that call it anew.
+        """
+        self._require_well()
+        register_function(self.engine, name, function, returns, or_replace=or_replace)
 
     # Rows
 

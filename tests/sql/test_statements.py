@@ -10,12 +10,14 @@ from laminar.sql import (
     AlterView,
     Checkpoint,
     ColumnDef,
+    CreateFunction,
     CreateSink,
     CreateTable,
     CreateView,
     Delete,
     Describe,
     Drop,
+    DropFunction,
     Emit,
     EmitKind,
     Explain,
@@ -38,10 +40,12 @@ from laminar.sql import (
     ShowKind,
     Statement,
     Update,
+    Use,
     Watermark,
     parse_script,
     parse_statement,
 )
+from laminar.sql.function_calls import Parameter
 from laminar.sql.statements import About, Check
 
 
@@ -416,6 +420,29 @@ OTHERS: list[tuple[str, Statement]] = [
     ("SHOW CREATE sink", Show(ShowKind.CREATE, "sink", **SOMEWHERE)),
     ("DESCRIBE v", Describe("v", **SOMEWHERE)),
     ("DESC TABLE laminar_system.epochs", Describe("laminar_system.epochs", **SOMEWHERE)),
+    ("DESCRIBE FUNCTION f", Describe("f", is_function=True, **SOMEWHERE)),
+    ("SHOW CREATE FUNCTION f", Show(ShowKind.CREATE_FUNCTION, "f", **SOMEWHERE)),
+    (
+        "CREATE OR REPLACE FUNCTION default.f(x INT, y STRING DEFAULT 'a') RETURNS DATE COMMENT 'c'"
+        " RETURN x + y",
+        CreateFunction(
+            "f",
+            (Parameter("x", "INT"), Parameter("y", "STRING", "'a'")),
+            "DATE",
+            "x + y",
+            "c",
+            or_replace=True,
+            body_location=START,
+            **SOMEWHERE,
+        ),
+    ),
+    ("DROP FUNCTION IF EXISTS f CASCADE", DropFunction("f", True, True, **SOMEWHERE)),
+    ("USE laminar.default", Use("default", **SOMEWHERE)),
+    ("DESCRIBE laminar.default.v", Describe("v", **SOMEWHERE)),
+    (
+        "SELECT default.v.a FROM default.v WHERE default.b",
+        query(f"SELECT {'':8}v.a FROM {'':8}v WHERE default.b"),
+    ),
     ("DESCRIBE function", Describe("function", **SOMEWHERE)),
     ("CHECKPOINT", Checkpoint(**SOMEWHERE)),
     ("RESTORE FROM CHECKPOINT 7", Restore(7, **SOMEWHERE)),

@@ -58,7 +58,7 @@ def fingerprints(catalog: Definitions) -> dict[str, str]:
     for each in catalog:
         # Older versions did not write what is empty.
         own = {key: value or None for key, value in _parts(each, _KEPT).items()}
-        own["query"] = normal_query(each["query"]) if each.get("query") else None
+        own["query"] = normal_query(own["query"]) if own["query"] else None
         known = {name.casefold(): mark for name, mark in found.items()}
         own["above"] = [known.get(name.casefold()) for name in reads_of(each)]
         found[each["name"]] = _digest(own, 16)
@@ -87,7 +87,11 @@ def without(traces: Mapping[str, Trace], names: Iterable[str]) -> dict[str, Trac
 
 
 def _parts(definition: Mapping[str, Any], parts: Iterable[str]) -> dict[str, Any]:
-    return {key: definition.get(key) for key in parts}
+    found = {key: definition.get(key) for key in parts}
+    if definition.get("calls"):
+        # Another definition of a function is another one of what calls it.
+        found["query"], found["calls"] = definition["expanded"], definition["calls"]
+    return found
 
 
 def _rows(definition: Mapping[str, Any]) -> dict[str, Any]:

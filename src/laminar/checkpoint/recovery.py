@@ -341,6 +341,7 @@ def reconciled(choice: _Choice, newest: Manifest) -> Manifest:
             paused=newest.state.paused,
             settings=newest.state.settings,
             sinks=newest.state.sinks,
+            functions=newest.state.functions,
             rebuild=tuple(name for name in kinds if name in rebuilt),
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -248,6 +248,14 @@ class Program:
         found = {each.strategy for each in self.relations}
         order = (Strategy.FULL, Strategy.AFFECTED_GROUPS, Strategy.INCREMENTAL)
         return next(each for each in order if each in found)
+
+    def stored_whole(self) -> Program:
+        """Return it with nothing in it that is computed when somebody reads the view."""
+        kept = (
+            replace(each, fusible=False, guard=None) if isinstance(each, Mapped) else each
+            for each in self.relations
+        )
+        return replace(self, relations=tuple(kept))
 
     def sources(self) -> tuple[str, ...]:
         """Relations outside this program that it reads."""

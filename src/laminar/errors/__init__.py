@@ -84,6 +84,7 @@ from laminar.errors.mv import (
     SourceNotFound,
     ViewNotFound,
 )
+from laminar.errors.qualified_names import UnknownCatalog, UnknownSchema
 from laminar.errors.sql import (
     AmbiguousColumns,
     BadSetting,
@@ -117,6 +118,13 @@ from laminar.errors.store import (
     StoreUnwritable,
     SubscriptionEnded,
     UnsupportedFormat,
+)
+from laminar.errors.user_functions import (
+    FunctionExists,
+    FunctionInUse,
+    FunctionNotRegistered,
+    InvalidCall,
+    InvalidFunction,
 )
 
 __all__ = [
@@ -154,8 +162,13 @@ __all__ = [
     "EventTimeError",
     "FanOutLimitExceeded",
     "FixedSparkSetting",
+    "FunctionExists",
+    "FunctionInUse",
+    "FunctionNotRegistered",
     "GeneratedOtherwise",
     "HasDependents",
+    "InvalidCall",
+    "InvalidFunction",
     "InvalidOperator",
     "InvalidPort",
     "InvalidQuery",
@@ -208,11 +221,13 @@ __all__ = [
     "TableRedefined",
     "TextTooLong",
     "TooManyCheckpoints",
+    "UnknownCatalog",
     "UnknownColumn",
     "UnknownConnector",
     "UnknownFunction",
     "UnknownOption",
     "UnknownRelation",
+    "UnknownSchema",
     "UnknownSetting",
     "UnsupportedFormat",
     "UnsupportedSparkSetting",

@@ -57,6 +57,8 @@ class EngineState:
     """Setting -> its value, of those that were set."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Setting of Spark -> its value, of those that decide what statements answer."""
+    functions: tuple[Mapping[str, Any], ...] = ()
+    """Definitions of the user's functions, first defined first."""
     sinks: tuple[Mapping[str, Any], ...] = ()
     """Definitions of sinks, first defined first."""
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -154,6 +156,7 @@ FORM = (
     Part("operators", "operators", _decoded, _encoded),
     Part("settings", "settings"),
     Part("spark", "spark", is_rare=True),
+    Part("functions", "functions", tuple, list, is_rare=True),
     Part("sinks", "sinks", tuple, list),
     Part("report", "report", write=lambda report: report or None),
     Part("said", "said"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
+from laminar.sql.create_function import take_function
 from laminar.sql.cursor import Cursor
 from laminar.sql.parameters import refuse_parameters
 from laminar.sql.query import take_query_head
@@ -21,12 +22,11 @@ from laminar.sql.with_options import take_about, take_options
 
 _NOT_YET = {
     "VIEW": "create a MATERIALIZED VIEW",
-    "TEMPORARY": "create a TABLE or a MATERIALIZED VIEW",
-    "TEMP": "create a TABLE or a MATERIALIZED VIEW",
+    "TEMPORARY": "leave TEMPORARY out: what is created lasts",
+    "TEMP": "leave TEMP out: what is created lasts",
     "EXTERNAL": "create a SOURCE with a connector",
-    "FUNCTION": "",
-    "DATABASE": "",
-    "SCHEMA": "",
+    "DATABASE": "what users define is in the schema default",
+    "SCHEMA": "what users define is in the schema default",
     "INDEX": "",
     "STREAMING": "create a SOURCE",
 }
@@ -49,9 +49,11 @@ def take_create(cursor: Cursor) -> Statement:
     or_replace = cursor.accept("OR", "REPLACE")
     if cursor.looks_at("MATERIALIZED"):
         return _view(cursor, start, or_replace=or_replace)
+    if cursor.looks_at("FUNCTION"):
+        return take_function(cursor, start, or_replace=or_replace)
     if or_replace:
         what = f"CREATE OR REPLACE {cursor.peek().upper}".rstrip()
-        hint = "only a MATERIALIZED VIEW can be replaced; DROP it first"
+        hint = "only a MATERIALIZED VIEW or a FUNCTION can be replaced; DROP it first"
         raise cursor.here(NotSupported(what, hint), replace, until=cursor.peek(-1))
     if cursor.peek().upper in _NOT_YET:
         word = cursor.peek().upper

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from laminar.errors.database import FixedSparkSetting
+from laminar.errors.qualified_names import UnknownCatalog, UnknownSchema
 from laminar.errors.sql import NotSupported
 from laminar.sql.create import take_create
+from laminar.sql.create_function import take_drop_function
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
 from laminar.sql.query import starts_query, take_query
+from laminar.sql.schemas import CATALOG, DEFAULT, SCHEMAS
 from laminar.sql.statements import (
     AlterView,
     Checkpoint,
     CreateView,
     Describe,
     Drop,
+    DropFunction,
     Explain,
     ExplainDag,
     Pause,
@@ -26,19 +30,30 @@ from laminar.sql.statements import (
     SetOption,
     Show,
     ShowKind,
+    Use,
 )
+from laminar.sql.system import SYSTEM
 from laminar.sql.tokens import Kind
 from laminar.sql.with_options import take_options, take_value
 
 _A_VIEW = "the name of a view"
-_OTHER_DESCRIBE = keywords("EXTENDED FORMATTED FUNCTION DATABASE SCHEMA QUERY")
-_LISTS = (ShowKind.SOURCES, ShowKind.TABLES, ShowKind.SINKS, ShowKind.CHECKPOINTS)
+_OTHER_DESCRIBE = keywords("EXTENDED FORMATTED DATABASE SCHEMA QUERY")
+_LISTS = (
+    ShowKind.SOURCES,
+    ShowKind.TABLES,
+    ShowKind.SINKS,
+    ShowKind.CHECKPOINTS,
+    ShowKind.FUNCTIONS,
+    ShowKind.SCHEMAS,
+)
 
 
-def take_drop(cursor: Cursor) -> Drop:
+def take_drop(cursor: Cursor) -> Drop | DropFunction:
     """Take DROP kind [IF EXISTS] name [CASCADE]."""
     start = cursor.at
     cursor.expect("DROP")
+    if cursor.looks_at("FUNCTION"):
+        return take_drop_function(cursor, start)
     kind = _kind(cursor)
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name(f"the name of a {kind.lower()}")
@@ -100,10 +115,13 @@ def take_describe(cursor: Cursor) -> Describe:
     if cursor.peek().upper in _OTHER_DESCRIBE and cursor.peek(1).kind is not Kind.END:
         what = f"DESCRIBE {cursor.peek().upper}"
         raise cursor.here(NotSupported(what, "write DESCRIBE and the name of a relation"))
-    _optional_kind(cursor)
-    name = cursor.name("the name of a relation")
+    if _names_a_function(cursor):
+        name, is_function = cursor.name("the name of a function"), True
+    else:
+        _optional_kind(cursor)
+        name, is_function = cursor.name("the name of a relation"), False
     cursor.finish()
-    return Describe(name, **cursor.origin(start))
+    return Describe(name, is_function, **cursor.origin(start))
 
 
 def take_explain(cursor: Cursor) -> Explain:
@@ -143,6 +161,24 @@ def take_set(cursor: Cursor) -> SetOption:
     return SetOption(name, value, **cursor.origin(start))
 
 
+def take_use(cursor: Cursor) -> Use:
+    """Take USE [SCHEMA | DATABASE] name; the one schema for what users define is `default`."""
+    start = cursor.at
+    cursor.expect("USE")
+    if cursor.peek(1).text and not cursor.peek(1).is_symbol("."):
+        cursor.one_of("SCHEMA", "DATABASE")
+    token = cursor.peek()
+    parts = cursor.name("the name of a schema").lower().split(".")
+    cursor.finish()
+    if len(parts) > 1 and parts[0] != CATALOG:
+        raise cursor.here(UnknownCatalog(token.value, CATALOG), token)
+    if parts[-1] == SYSTEM:
+        raise cursor.here(NotSupported(f"USE {SYSTEM}", "write it before each name"), token)
+    if parts[-1] != DEFAULT or len(parts) > 2:
+        raise cursor.here(UnknownSchema(".".join(parts), SCHEMAS), token)
+    return Use(DEFAULT, **cursor.origin(start))
+
+
 def take_reset(cursor: Cursor) -> ResetOption:
     """Take RESET laminar.x."""
     start = cursor.at
@@ -172,6 +208,12 @@ def _optional_kind(cursor: Cursor) -> None:
             return
 
 
+def _names_a_function(cursor: Cursor) -> bool:
+    """Take FUNCTION before a name; a relation may be called `function`."""
+    follows = cursor.peek(1)
+    return bool(follows.text) and not follows.is_symbol(".") and cursor.accept("FUNCTION")
+
+
 def _view_of(cursor: Cursor, verb: str) -> str:
     cursor.expect(verb, "MATERIALIZED", "VIEW")
     name = cursor.name(_A_VIEW)
@@ -197,10 +239,14 @@ def _shown(cursor: Cursor) -> tuple[ShowKind, str | None]:
         cursor.expect("FOR")
         return ShowKind.DEPENDENCIES, cursor.name("the name of a relation")
     if cursor.accept("CREATE"):
+        if _names_a_function(cursor):
+            return ShowKind.CREATE_FUNCTION, cursor.name("the name of a function")
         _optional_kind(cursor)
         return ShowKind.CREATE, cursor.name("the name of a relation")
     if cursor.looks_at("VIEWS"):
         raise cursor.here(NotSupported("SHOW VIEWS", "write SHOW MATERIALIZED VIEWS"))
+    if cursor.accept("DATABASES"):
+        return ShowKind.SCHEMAS, None
     word = cursor.one_of(*(kind.value for kind in _LISTS), "MATERIALIZED", "DEPENDENCIES", "CREATE")
     return ShowKind(word), None
 

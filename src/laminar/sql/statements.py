@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from laminar.model.schema import Field, Schema
+from laminar.sql.function_calls import Parameter
 from laminar.sql.location import Location
 from laminar.sql.time_travel import Past
 
@@ -134,6 +135,29 @@ class CreateSink(Statement):
     source: str
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFunction(Statement):
+    """CREATE FUNCTION of an expression; `returns` is empty where the expression says the type."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    returns: str
+    body: str
+    comment: str = ""
+    or_replace: bool = False
+    if_not_exists: bool = False
+    body_location: Location = field(compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DropFunction(Statement):
+    """DROP FUNCTION."""
+
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +304,9 @@ class ShowKind(StrEnum):
     CHECKPOINTS = "CHECKPOINTS"
     DEPENDENCIES = "DEPENDENCIES"
     CREATE = "CREATE"
+    FUNCTIONS = "FUNCTIONS"
+    SCHEMAS = "SCHEMAS"
+    CREATE_FUNCTION = "CREATE FUNCTION"
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +319,10 @@ class Show(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Describe(Statement):
-    """DESCRIBE: the columns of a relation."""
+    """DESCRIBE: the columns of a relation, or a function."""
 
     name: str
+    is_function: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +343,13 @@ class SetOption(Statement):
 
     name: str
     value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Use(Statement):
+    """USE: the schema that names of one part are in."""
+
+    schema: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ _TYPES = keywords(
 )
 _NOT_YET = keywords("COLLATE REFERENCES UNIQUE FOREIGN")
 _CLAUSES = keywords("CHECK COMMENT CONSTRAINT DEFAULT GENERATED")
-_AFTER_TYPE = _NOT_YET | _CLAUSES | keywords("NOT NULL PRIMARY")
+_AFTER_TYPE = (
+    _NOT_YET | _CLAUSES | keywords("NOT NULL PRIMARY RETURN LANGUAGE DETERMINISTIC CONTAINS")
+)
 _ENDS = _NOT_YET | _CLAUSES | keywords("PRIMARY")
 _OPENING, _CLOSING = ("(", "[", "CASE"), (")", "]", "END")
 _TEXT_OF_ANY_LENGTH = ("CHAR", "TEXT", "VARCHAR")
@@ -87,7 +89,7 @@ def _column(cursor: Cursor, declared: Declared) -> None:
     name = cursor.identifier("the name of a column")
     if any(column.name.casefold() == name.casefold() for column in declared.columns):
         cursor.fail(f'column "{name}" is declared twice', hint="remove one of them", token=token)
-    kind = _type(cursor)
+    kind = take_type(cursor)
     column = ColumnDef(name, kind)
     while cursor.peek().upper not in (",", ")"):
         column = _clause(cursor, declared, column, token)
@@ -167,7 +169,8 @@ def _check(cursor: Cursor, declared: Declared) -> None:
     cursor.accept("NORELY")
 
 
-def _type(cursor: Cursor) -> str:
+def take_type(cursor: Cursor) -> str:
+    """Take a type, in words that Spark knows."""
     start, depth = cursor.at, 0
     while not cursor.done():
         token = cursor.peek()

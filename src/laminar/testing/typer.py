@@ -70,6 +70,13 @@ class FixedTyper:
         """Return the names of the functions that it may suggest."""
         return ("sum", "count")
 
+    def built_in(self) -> frozenset[str]:
+        """Return the names of the functions that nobody has to bring, in lower case."""
+        return frozenset({"sum", "count"})
+
+    def let_call(self, sql: Mapping[str, str], python: Mapping[str, str]) -> None:
+        """Nothing is refused, so nothing has to be known."""
+
     def declare(self, shape: Shape, *, numbered: bool = False) -> None:  # noqa: ARG002 - all alike
         """Remember a relation."""
         self.declared.append(shape)

@@ -21,7 +21,9 @@ from laminar.runtime.catalog.definitions import (
     ViewDefinition,
     timing_of,
 )
+from laminar.runtime.catalog.function_definitions import UserFunctions
 from laminar.runtime.catalog.storage_plan import BaseTable, Relation, StoragePlan
+from laminar.sql.schemas import local_name
 
 AnyView: TypeAlias = ViewDefinition | OperatorDefinition | LateDefinition
 
@@ -35,6 +37,7 @@ class Catalog:
     definitions: dict[str, Definition] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
     relations: StoragePlan = field(default_factory=StoragePlan)
+    functions: UserFunctions = field(default_factory=UserFunctions)
     max_fan_out: int = 1024  # a table may have many views; the limit of 8 is for hand-built DAGs
     _dag: StreamingDag | None = None
 
@@ -47,8 +50,9 @@ class Catalog:
 
     def resolve(self, name: str) -> str:
         """Return a relation's name as it was defined; names are found whatever their case."""
+        local = local_name(name).lower()
         for known in self.definitions:
-            if known.lower() == name.lower():
+            if known.lower() == local:
                 return known
         raise UnknownRelation(name, list(self.definitions))
 
@@ -131,13 +135,39 @@ class Catalog:
 
     def compile(self, definition: ViewDefinition, *, is_stored: bool = False) -> Program:
         """Compile a view without adding it; `is_stored` if that has been done before."""
-        return define_view(
+        self.typer.let_call(*self.functions.told())
+        made = define_view(
             definition.name,
             definition.query,
             RefreshPolicy(definition.refresh_policy),
             Surroundings(self.shapes(), self.typer, self.timings(), self._tables()),
             definition.emission,
             is_stored=is_stored,
+            written_out=definition.expanded,
+        )
+        return made.stored_whole() if self.python_calls(definition) else made
+
+    def expanded(self, definition: ViewDefinition) -> ViewDefinition:
+        """Return a view with its query written out: without calls of functions of SQL."""
+        text, calls = (
+            self.functions.expanded(definition.query),
+            self.functions.calls(definition.query),
+        )
+        return replace(definition, expanded=text if calls else "", calls=calls)
+
+    def python_calls(self, definition: Definition) -> tuple[str, ...]:
+        """Return the functions of Python code that a view calls."""
+        calls = definition.calls if isinstance(definition, ViewDefinition) else ()
+        found = (self.functions.get(name) for name, _ in calls)
+        return tuple(each.name for each in found if each is not None and not each.is_sql)
+
+    def callers(self, function: str) -> tuple[str, ...]:
+        """Return the views that call a function, directly or through others, in order."""
+        return tuple(
+            name
+            for name, each in self.in_order().items()
+            if isinstance(each, ViewDefinition)
+            and any(called.lower() == function.lower() for called, _ in each.calls)
         )
 
     def late_program(self, definition: LateDefinition) -> Program:
@@ -212,6 +242,8 @@ class Catalog:
                 listed.append(BaseTable(definition.shape, event_time=definition.event_time))
         for name in self.registry.topo_order():
             listed.extend(self.programs[name].relations)
+            if self.python_calls(self.definitions[name]):
+                tapped |= {name}  # whoever reads it must not need the code
         return StoragePlan.plan(listed, stored=stored, tapped=tapped, keep_fused=keep_fused)
 
     def refuse_duplicate(self, name: str) -> None:

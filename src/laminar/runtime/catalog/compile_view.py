@@ -24,6 +24,7 @@ from laminar.errors import (
     UnknownRelation,
 )
 from laminar.model.event_time import Timing
+from laminar.model.quoting import backquoted
 from laminar.plan.aggregate_calls import takes_one_row
 from laminar.plan.closing import Closer, NotClosable, times_of
 from laminar.plan.context import Casts, Lowered
@@ -35,6 +36,7 @@ from laminar.runtime.spark.error_translation import (
     SPARK_FAILS,
     explain_refusal,
     first_sentence,
+    is_only_unfit_place,
     pointed,
 )
 from laminar.sql import forbidden_functions, relations_of, rewrite_windows, unfinished_times
@@ -91,6 +93,19 @@ class Analyzer(Types, Protocol):
         """Return the names of all functions."""
         ...
 
+    def built_in(self) -> frozenset[str]:
+        """Return the names of the functions that nobody has to bring, in lower case."""
+        ...
+
+    def let_call(self, sql: Mapping[str, str], python: Mapping[str, str]) -> None:
+        """Have queries call these functions of the user's, and no others.
+
+        Args:
+            sql: name -> what follows it in its definition.
+            python: name -> the type that it returns, as JSON.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -117,8 +132,12 @@ def define_view(
     emission: Emission = _ALWAYS,
     *,
     is_stored: bool = False,
+    written_out: str = "",
 ) -> Program:
     """Compile a view over known relations.
+
+    What is compiled is the query as it is `written_out`, without the functions of the user's that
+    are expressions; its columns are called as Spark calls those of the query.
 
     One that `is_stored` was taken by a version that knew fewer reasons to refuse it: a database
     that cannot be opened helps nobody.
@@ -127,7 +146,7 @@ def define_view(
         LaminarError: the query is not valid, or has no incremental rule and must have one.
     """
     shapes, typer = around.shapes, around.typer
-    asked = rewrite_asof(query)
+    asked = rewrite_asof(written_out or query)
     sql = rewrite_windows(asked)
     forbidden = []
     for function, place in forbidden_functions(query):
@@ -137,11 +156,14 @@ def define_view(
             raise forbidden[-1]
     reads = tuple(_known(each, shapes).name for each in relations_of(query))
     known = {each.lower(): shapes[each.lower()] for each in reads}
+    names = _names_as_written(query, typer, known) if written_out else None
     is_far = False
     try:
         output = analyse(asked, sql, typer, known)
     except (ColumnOutOfReach, UnknownRelation) as refusal:
         output, is_far = _planned_output(sql, around, refusal), True
+    if names is not None:
+        sql, output = _renamed(sql, output, names)
     if is_far and policy is RefreshPolicy.FULL:
         raise CorrelatedTooFar("refresh_policy is full")
     if not is_stored:
@@ -201,6 +223,32 @@ def _planned_output(sql: str, around: Surroundings, refusal: SqlError) -> list[t
     return [
         (name, types[each]) for name, each in zip(lowered.names, lowered.node.columns, strict=True)
     ]
+
+
+def _names_as_written(query: str, typer: Analyzer, shapes: Mapping[str, Shape]) -> list[str] | None:
+    """Let Spark check a query with its calls of functions; return how it calls the columns.
+
+    None where Spark knows the functions, and not what they are used in: written out, they are
+    expressions like others.
+    """
+    asked = rewrite_asof(query)
+    try:
+        return [name for name, _ in typer.of_query(rewrite_windows(asked))]
+    except SPARK_FAILS as error:
+        if is_only_unfit_place(error):
+            return None
+        found = explain_refusal(error, shapes, typer.functions)
+        raise pointed(found, error, query, rewrite_windows(asked)) from None
+
+
+def _renamed(
+    sql: str, output: list[tuple[str, str]], names: list[str]
+) -> tuple[str, list[tuple[str, str]]]:
+    if names == [name for name, _ in output]:
+        return sql, output
+    listed = ", ".join(map(backquoted, names))
+    kinds = [kind for _, kind in output]
+    return f"SELECT * FROM (\n{sql}\n) AS __q({listed})", list(zip(names, kinds, strict=True))
 
 
 def clause_of(emission: Emission) -> str:

@@ -95,6 +95,10 @@ class ViewDefinition:
     born: str = ""
     comment: str = ""
     properties: Pairs = ()
+    expanded: str = ""
+    """The query with functions of SQL written out, if it calls functions of the user's."""
+    calls: tuple[tuple[str, int], ...] = ()
+    """Those functions, directly or through others, each with its version."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,4 +62,11 @@ def as_stored(engine: Parts, manifest: Manifest) -> Snapshot:
 
 def _defined(manifest: Manifest) -> Any:
     state = manifest.state
-    return manifest.catalog, state.paused, state.sinks, state.settings, state.spark
+    return (
+        manifest.catalog,
+        state.paused,
+        state.sinks,
+        state.settings,
+        state.spark,
+        state.functions,
+    )

@@ -15,6 +15,7 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     from_json,
 )
+from laminar.runtime.catalog.function_definitions import UserFunctions
 from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
 from laminar.runtime.catalog.source_options import for_connector
 from laminar.runtime.engine.apply_settings import AppliedSettings
@@ -30,6 +31,7 @@ def define(engine: Parts, settings: AppliedSettings) -> None:
     Connectors of tables are built where they are missing; `sinks.open` is for the caller.
     """
     catalog = engine.defined.catalog = Catalog(SparkTyper.beside(engine.env.spark))
+    catalog.functions = UserFunctions.from_json(engine.ledger.manifest.state.functions)
     engine.time.reset()
     settings.apply()
     for definition in from_json(engine.ledger.manifest.catalog):

@@ -40,6 +40,7 @@ from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.runtime.scheduling.scheduler import ViewScheduler
 from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.session import base_session, fixed_settings, own_session
+from laminar.runtime.spark.session_functions import PythonFunctions
 from laminar.runtime.spark.typer import SparkTyper
 from laminar.runtime.spark.workspace import Workspaces
 from laminar.store import SegmentStore
@@ -77,14 +78,18 @@ class Parts:
         limits = time_settings or TimeSettings()
         timeline = Timeline(root, read_only=read_only)
         spark = base_session(spark, timeline.manifest.state.spark)
-        self.env = Environment(root, spark, Workspaces(root, spark), limits.clock, read_only)
+        functions = PythonFunctions()
+        workspaces = Workspaces(root, spark, functions)
+        self.env = Environment(root, spark, workspaces, limits.clock, read_only, functions)
         aside = self.env.workspace()
         compactor = Compactor(aside.session, aside.store)
         self.ledger = Ledger(root, compactor, timeline, read_only=read_only)
         settings = Settings(self.ledger.manifest.state.settings)
         self.defined = Defined(Catalog(SparkTyper.beside(spark)), settings, limits)
         self.time = EventTime(lambda: self.defined.catalog, limits)
-        self.scheduler = ViewScheduler(self.defined, lambda: self.ledger.manifest, self.env.clock)
+        self.scheduler = ViewScheduler(
+            self.defined, lambda: self.ledger.manifest, self.env.clock, functions.names
+        )
         self.look: Callable[[], object] = lambda: None
         """Called before each read: a reader beside another process moves to what it finds."""
         self.outputs = self._outputs()
@@ -94,6 +99,7 @@ class Parts:
     def _outputs(self) -> Outputs:
         env, defined, timeline = self.env, self.defined, self.ledger.timeline
         session = own_session(env.spark, 2)
+        env.functions.adopt(session)
         between = Differences(
             timeline,
             self.snapshot,
@@ -157,6 +163,7 @@ class Parts:
             operators=operators,
             settings=defined.settings.given,
             spark=fixed_settings(self.env.spark).values,
+            functions=defined.catalog.functions.to_json(),
             sinks=tuple(self.outputs.sinks.to_json()),
             # A new revision of an epoch is still the epoch that was run.
             report=report or self.ledger.manifest.state.report,

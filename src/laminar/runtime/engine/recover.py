@@ -222,6 +222,8 @@ def _restore(
     kept = current if definitions == "current" else None
     if kept is not None:
         _refuse_lost(manifest.catalog, kept)
+    now = engine.defined.catalog.functions.to_json()
+    functions = manifest.state.functions if kept is None else now
     sinks = _sinks(engine, manifest.state.sinks, current, kept or manifest.catalog)
     # Rows that somebody pushes meanwhile wait: those that are there are set aside, and replaced.
     with engine.ledger.pending.held(engine.ledger.turn.patience):
@@ -239,6 +241,7 @@ def _restore(
                 # Of an older format, it would not say under which its rows are gone on with.
                 spark=fixed_settings(engine.env.spark).values,
                 sinks=sinks,
+                functions=functions,
             ),
             catalog=kept,
         )

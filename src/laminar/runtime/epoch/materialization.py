@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from laminar.delta.change import Version, consolidate, quote
 from laminar.delta.program import Program
+from laminar.errors import FunctionNotRegistered
 from laminar.model.trace import WEIGHT, Segment, Trace
 from laminar.model.trace_name import partial_trace, view_of
 from laminar.runtime.catalog.defined import Defined
@@ -178,6 +179,7 @@ class Materialization:
         They are computed at the newest epoch that all they read have.
         """
         views, registry, scheduler = list(names), self._defined.catalog.registry, self._scheduler
+        self._require_code(views)
         inputs = {each for name in views for each in registry.get_dependencies(name)}
         at = scheduler.reach(inputs - set(views))
         for name in views:
@@ -189,6 +191,14 @@ class Materialization:
         epoch, now = self._ledger.epoch, self._env.clock()
         with scheduler.with_progress(scheduler.progress.with_filled(views, at, epoch, now)):
             self._ledger.recommit(traces)
+
+    def _require_code(self, views: Iterable[str]) -> None:
+        """Raise if a view calls a Python function whose code is not here."""
+        catalog, known = self._defined.catalog, self._env.functions.names()
+        for view in views:
+            for function in catalog.python_calls(catalog.definitions[view]):
+                if function.lower() not in known:
+                    raise FunctionNotRegistered(function)
 
     def _filled(
         self, program: Program, traces: Mapping[str, Trace], at: int

@@ -29,6 +29,7 @@ class Skip(StrEnum):
     BACKING_OFF = "backing off"
     LOCKED = "locked by a rebuild"
     GATED = "source gated"
+    NO_FUNCTION = "waiting for a function"
     NOT_DUE = "not due"
 
 

@@ -28,6 +28,8 @@ class HoldRules:
     locked: frozenset[str]
     """Views that are being built anew."""
     now_ms: int
+    functions: frozenset[str] = frozenset()
+    """Functions of Python code that are there, in lower case."""
 
     def skipped(self, groups: Iterable[ViewGroup], forced: frozenset[str]) -> dict[str, Hold]:
         """Return the views that hold their groups, and why.
@@ -55,6 +57,10 @@ class HoldRules:
             return Hold(Skip.SUSPENDED, view, f"failed {failure.count} times, {failure.reason}")
         if view in self.locked:
             return Hold(Skip.LOCKED, view)
+        definition = self.catalog.definitions[view]
+        for function in self.catalog.python_calls(definition):
+            if function.lower() not in self.functions:
+                return Hold(Skip.NO_FUNCTION, view, f"function {function} is not registered")
         for source in registry.get_dependencies(view):
             if source in self.progress.gated:
                 return Hold(Skip.GATED, source)

@@ -43,14 +43,20 @@ class ViewScheduler:
         defined: what there is.
         manifest: what was committed last.
         clock: the wall clock, in milliseconds.
+        functions: names of the functions of Python code that are there.
     """
 
     def __init__(
-        self, defined: Defined, manifest: Callable[[], Manifest], clock: Callable[[], int]
+        self,
+        defined: Defined,
+        manifest: Callable[[], Manifest],
+        clock: Callable[[], int],
+        functions: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._defined = defined
         self._manifest = manifest
         self._clock = clock
+        self._functions = functions
         self._locked: dict[object, frozenset[str]] = {}
         """Who builds views anew -> which; each puts in and takes out its own."""
         self.restore()
@@ -130,7 +136,9 @@ class ViewScheduler:
         registry = self._defined.catalog.registry
         groups = self.groups()
         locked = frozenset[str]().union(*tuple(self._locked.values()))
-        situation = HoldRules(self._defined.catalog, self.progress, locked, now_ms)
+        situation = HoldRules(
+            self._defined.catalog, self.progress, locked, now_ms, self._functions()
+        )
         skipped = situation.skipped(groups, frozenset(forced))
         for view, reason in (failed or {}).items():
             skipped[view] = Hold(Skip.FAILED, view, reason)

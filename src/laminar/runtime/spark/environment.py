@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from laminar.runtime.spark.session_functions import PythonFunctions
 from laminar.runtime.spark.workspace import Workspace, Workspaces
 from laminar.store import SegmentStore
 
@@ -25,6 +26,8 @@ class Environment:
     """The wall clock, in milliseconds from 1970."""
     read_only: bool = False
     """Whether another process writes: then nothing is written here, and its epochs are read."""
+    functions: PythonFunctions = field(default_factory=PythonFunctions)
+    """Code of the user's that statements call."""
 
     @property
     def store(self) -> SegmentStore:
@@ -33,4 +36,4 @@ class Environment:
 
     def workspace(self) -> Workspace:
         """Return a new workspace, whose names no epoch uses."""
-        return Workspace.beside(self.root, self.spark)
+        return Workspace.beside(self.root, self.spark, self.functions)

@@ -30,6 +30,9 @@ START_FAILS = (PySparkException, Py4JError)
 _PART = re.compile(r"`((?:[^`]|``)*)`")
 _PARSED_AT = re.compile(r"\(line (\d+), pos (\d+)\)")
 
+_OF_A_FUNCTION = re.compile(r"\[laminar function ([^\]\n]+)\] ([^\n]*)")
+"""How a function that the user registered says that it failed; see `session_functions`."""
+
 Functions = Callable[[], Iterable[str]]
 """Asks for the names of all functions; only where one is wrong, because Spark must be asked."""
 
@@ -139,7 +142,18 @@ def _parts(name: str) -> list[str]:
 
 def first_sentence(error: BaseException) -> str:
     """Return what an error says, without the plan and the stack below it."""
-    return sentences.first_sentence(_message(error))
+    message = _message(error)
+    told = _OF_A_FUNCTION.findall(message)
+    if told:
+        name, what = told[-1]
+        return f"function {name} raised {what.strip()}"
+    return sentences.first_sentence(message)
+
+
+def is_only_unfit_place(error: BaseException) -> bool:
+    """Whether Spark refuses a function of the user's only for where it is called."""
+    unfit = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
+    return _condition(error) in unfit
 
 
 def _message(error: BaseException) -> str:

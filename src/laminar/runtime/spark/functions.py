@@ -15,7 +15,7 @@ OWN_FUNCTIONS = ("tumble", "tumble_start", "tumble_end", "hop", "hop_start", "ho
 @functools.lru_cache(maxsize=4)
 def known_functions(session: SparkSession) -> tuple[str, ...]:
     """Return the names of all functions, ours and Spark's; Spark is asked once."""
-    listed = session.sql("SHOW FUNCTIONS").collect()
+    listed = session.sql("SHOW SYSTEM FUNCTIONS").collect()
     names = (str(row[0]) for row in listed)
     # Operators are listed too, such as `%` and `!=`.
     return (*OWN_FUNCTIONS, *(name for name in names if name.isidentifier()))

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from laminar.delta.change import Version, table
 from laminar.delta.program import Shape
 from laminar.delta.render import Everything, change
+from laminar.errors import NotSupported
 from laminar.model.quoting import backquoted
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.model.trace_name import TraceName
@@ -21,6 +22,7 @@ from laminar.runtime.spark.error_translation import SPARK_FAILS, first_sentence
 from laminar.runtime.spark.fixed_settings import TIME_ZONE
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import own_session, partitions
+from laminar.runtime.spark.session_functions import SessionFunctions
 from laminar.sql.tokens import Kind, tokenize
 from laminar.store.collect import collectable, storable
 
@@ -60,6 +62,7 @@ class SparkTyper:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
+        self._called = SessionFunctions(session)
         self._lock = threading.Lock()
         self.time_zone = str(session.conf.get(TIME_ZONE))
         self._compared: dict[tuple[str, str, str], tuple[Casts, Casts] | None] = {}
@@ -73,14 +76,29 @@ class SparkTyper:
 
     def functions(self) -> tuple[str, ...]:
         """Return the names of all functions."""
-        return known_functions(self._session)
+        return (*known_functions(self._session), *self._called.names())
+
+    def built_in(self) -> frozenset[str]:
+        """Return the names of the functions that nobody has to bring, in lower case."""
+        return frozenset(each.lower() for each in known_functions(self._session))
+
+    def let_call(self, sql: Mapping[str, str], python: Mapping[str, str]) -> None:
+        """Have queries call functions of the user's; of Python code it knows the types alone."""
+        with self._lock:
+            self._called.stand_in(python)
+            self._called.define(sql)
 
     def declare(self, shape: Shape, *, numbered: bool = False) -> None:
         """Make a relation known: under its own name, and with its three bindings.
 
         Rows of tables are `numbered` by their arrival, in a column that only bindings have.
         """
-        weighted = _empty(self._session, shape.numbered if numbered else shape.stored)
+        try:
+            weighted = _empty(self._session, shape.numbered if numbered else shape.stored)
+        except SPARK_FAILS as error:
+            pairs = zip(shape.columns, shape.types, strict=True)
+            listed = ", ".join(f"{name} {kind}" for name, kind in pairs)
+            raise NotSupported(f"columns of these types: {listed}", first_sentence(error)) from None
         for version in Version:
             weighted.createOrReplaceTempView(table(shape.name, version))
         if TraceName.parse(shape.name).part is None:

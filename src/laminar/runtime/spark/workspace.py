@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from laminar.runtime.spark.access import access_to
 from laminar.runtime.spark.session import own_session, partitions
+from laminar.runtime.spark.session_functions import PythonFunctions
 from laminar.runtime.spark.statement_cache import StatementCache
 from laminar.store import SegmentStore
 
@@ -27,9 +28,13 @@ class Workspace:
     statement_cache: StatementCache | None
 
     @classmethod
-    def beside(cls, root: Path, spark: SparkSession) -> Workspace:
+    def beside(
+        cls, root: Path, spark: SparkSession, functions: PythonFunctions | None = None
+    ) -> Workspace:
         """Return a workspace of a new session beside the user's."""
         session = own_session(spark, partitions())
+        if functions is not None:
+            functions.adopt(session)
         store = SegmentStore(root, session)
         return cls(session, store, access_to(spark).statement_cache(session, store))
 
@@ -37,10 +42,13 @@ class Workspace:
 class Workspaces:
     """As many workspaces as epochs may overlap; there is always a first."""
 
-    def __init__(self, root: Path, spark: SparkSession) -> None:
+    def __init__(
+        self, root: Path, spark: SparkSession, functions: PythonFunctions | None = None
+    ) -> None:
         self._root = root
         self._spark = spark
-        self._all = [Workspace.beside(root, spark)]
+        self._functions = functions
+        self._all = [Workspace.beside(root, spark, functions)]
 
     @property
     def first(self) -> Workspace:
@@ -54,6 +62,6 @@ class Workspaces:
     def furnish(self, count: int, collect_limit: int) -> None:
         """Have at least so many workspaces, and let each carry deltas of so many rows by itself."""
         while len(self._all) < count:
-            self._all.append(Workspace.beside(self._root, self._spark))
+            self._all.append(Workspace.beside(self._root, self._spark, self._functions))
         for workspace in self._all:
             workspace.store.collect_limit = collect_limit

@@ -29,6 +29,7 @@ from laminar.runtime.statements.error_places import ABOUT_A_STATEMENT, placed
 from laminar.runtime.statements.pause import gate, pause, resume
 from laminar.runtime.statements.replace import alter_view, replace_view
 from laminar.runtime.statements.show import Listing, Showing, find_sink
+from laminar.runtime.statements.user_code import create_function, drop_function
 from laminar.sql import statements as s
 from laminar.sql.intervals import micros
 from laminar.sql.system import SYSTEM
@@ -78,6 +79,8 @@ class StatementRunner:
             s.CreateTable: self._create_table,
             s.CreateView: self._create_view,
             s.CreateSink: self._create_sink,
+            s.CreateFunction: lambda each: create_function(engine, each),
+            s.DropFunction: lambda each: drop_function(engine, each),
             s.AlterView: self._alter_view,
             s.Drop: self._drop,
             s.Insert: self._insert,
@@ -88,6 +91,7 @@ class StatementRunner:
             s.Explain: self._explain,
             s.Describe: self._showing.describe,
             s.Show: self._showing.show,
+            s.Use: lambda _: None,  # the parser knows that there is no other schema
             s.Pause: self._pause,
             s.Resume: self._resume,
             s.Refresh: self._refresh,
@@ -153,7 +157,8 @@ class StatementRunner:
         return False
 
     def _view_definition(self, statement: s.CreateView) -> ViewDefinition:
-        return view_definition(statement, self._engine.defined.settings.text)
+        made = view_definition(statement, self._engine.defined.settings.text)
+        return self._engine.defined.catalog.expanded(made)
 
     def _alter_view(self, statement: s.AlterView) -> None:
         name = self._view(statement.name)
@@ -313,6 +318,7 @@ def _lengths(statement: s.CreateTable) -> Iterator[tuple[str, str]]:
 
 def view_definition(statement: s.CreateView, defaults: Callable[[str], str]) -> ViewDefinition:
     """Return what CREATE MATERIALIZED VIEW defines; `defaults` are those of its options."""
+    chosen: dict[str, Any] = {**resolve(statement.options, defaults)}
     return ViewDefinition(
         statement.name,
         statement.query,
@@ -321,7 +327,7 @@ def view_definition(statement: s.CreateView, defaults: Callable[[str], str]) -> 
         defined_at=str(statement.location),
         comment=statement.about.comment,
         properties=statement.about.properties,
-        **resolve(statement.options, defaults),
+        **chosen,
     )
 
 

@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING
 
 from laminar.delta.change import quote
 from laminar.delta.program import Shape
-from laminar.errors import NotSupported, SegmentMissing, UnknownRelation
+from laminar.errors import FunctionNotRegistered, NotSupported, SegmentMissing, UnknownRelation
 from laminar.model.quoting import backquoted, string_literal
+from laminar.runtime.catalog.function_definitions import UserFunctions
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.history.table_changes import changed_rows, changed_shape
 from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import versions_of
-from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal, pointed
+from laminar.runtime.spark.error_translation import (
+    SPARK_FAILS,
+    explain_refusal,
+    is_only_unfit_place,
+    pointed,
+)
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import suit
+from laminar.runtime.spark.session_functions import SessionFunctions
 from laminar.runtime.statements.current_tables import CurrentTables
 from laminar.sql import relations_of, rewrite_windows
 from laminar.sql.asof import has_asof, spell_out
@@ -62,6 +69,8 @@ class Reader:
         self.store = store
         self.lock = threading.Lock()
         self.tables = CurrentTables(engine, session, store)
+        self._called = SessionFunctions(session)
+        engine.env.functions.adopt(session)
         self._between = Differences(
             engine.ledger.timeline,
             engine.snapshot,
@@ -83,6 +92,7 @@ class Reader:
         In one with `pasts` every relation says its own epoch. A `current` one sees all that is
         pending as well.
         """
+        functions = self._engine.snapshot().catalog.functions
         text = spelled(query)
         with self.lock:
 
@@ -98,8 +108,25 @@ class Reader:
             try:
                 return Answer(self.session.sql(bound.text), bound.epoch, bound.shapes)
             except SPARK_FAILS as error:
+                if is_only_unfit_place(error):
+                    return self._answered_written_out(bound, functions)
                 found = explain_refusal(error, bound.shapes, partial(known_functions, self.session))
                 raise pointed(found, error, query, bound.text) from None
+
+    def _answered_written_out(self, bound: Bound, functions: UserFunctions) -> Answer:
+        """Analyse a query with the bodies of functions where Spark takes no call of them."""
+        text = functions.expanded(bound.text)
+        return Answer(self.session.sql(text), bound.epoch, bound.shapes)
+
+    def _let_call(self, text: str) -> None:
+        """Have the session know the functions of the user's that a query calls."""
+        functions = self._engine.snapshot().catalog.functions
+        absent = functions.absent(self._engine.env.functions.names())
+        for name, _ in functions.calls(text):
+            if name in absent:
+                raise FunctionNotRegistered(name)
+        users = {name for each in absent for name in functions.users(each)}
+        self._called.define(functions.without(users).statements())
 
     def named(self, text: str, skip: Collection[str] = ()) -> list[str]:
         """Return the relations of the user's that a query names, apart from some."""
@@ -120,6 +147,7 @@ class Reader:
         Those of a `current` one have their pending rows.
         """
         snapshot = self._engine.snapshot()
+        self._let_call(text)
         text, ranges = name_changes(text)
         names, system = _named(text, snapshot, (*skip, *(each.bound for each in ranges)))
         if system and as_of_epoch is not None:
@@ -167,6 +195,7 @@ class Reader:
     def _bind_pasts(self, text: str, pasts: Sequence[Past]) -> Bound:
         """Bind relations at epochs of their own, each under a name that holds both."""
         snapshot = self._engine.snapshot()
+        self._let_call(text)
         told = {past.bound.lower() for past in pasts}
         for each in relations_of(text):
             if each.lower() not in told:

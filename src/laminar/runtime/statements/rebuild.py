@@ -16,7 +16,6 @@ from laminar.model.trace_name import partial_trace, pending_trace
 from laminar.runtime.engine.level import level_turn
 from laminar.runtime.epoch.executor import named_error
 from laminar.runtime.epoch.materialization import Filler
-from laminar.runtime.spark.workspace import Workspace
 
 if TYPE_CHECKING:
     from laminar.runtime.catalog.definitions import ViewDefinition
@@ -53,7 +52,7 @@ def _rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
         )
         traces = without(engine.ledger.manifest.traces, known, [name])
         epoch_time = engine.time.first(program, None if at == epoch else at)
-    workspace = Workspace.beside(engine.env.root, engine.env.spark)
+    workspace = engine.env.workspace()
     filler = Filler(workspace.session, workspace.store, engine.work.full.run)
     with engine.scheduler.locked({name}), engine.ledger.pinning(epoch):
         try:

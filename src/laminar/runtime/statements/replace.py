@@ -61,6 +61,26 @@ def _replace(engine: Engine, definition: ViewDefinition) -> bool:
     return True
 
 
+def rebuild_callers(engine: Engine, function: str, callers: tuple[str, ...]) -> None:
+    """Build views anew that call a function which means something else now, and their readers.
+
+    Whoever calls this changes the definitions, and has changed the function.
+    """
+    catalog = engine.defined.catalog
+    registry = catalog.registry
+    wanted = {*callers, *(each for name in callers for each in registry.all_dependents(name))}
+    affected = [name for name in registry.topo_order() if name in wanted]
+    sinks = engine.outputs.sinks.of(affected)
+    if sinks:
+        hint = f"drop the sink {sinks[0]} first, and create it again"
+        raise NotSupported(f'replacing "{function}", whose changes a sink publishes', hint)
+    traces = without(engine.ledger.manifest.traces, catalog.programs, affected)
+    for name in affected:
+        _recompile(catalog, function, name)
+    traces = without(traces, catalog.programs, affected)
+    engine.work.materialization.fill_and_commit(affected, traces)
+
+
 def alter_view(engine: Engine, name: str, options: Mapping[str, Any]) -> None:
     """Change options of a view; another refresh policy builds it anew.
 
@@ -101,6 +121,7 @@ def _recompile(catalog: Catalog, replaced: str, name: str) -> None:
     if not isinstance(definition, ViewDefinition):
         raise DependentRefused(replaced, name, "a Python operator keeps it, whose state stays")
     try:
+        definition = catalog.expanded(definition)
         catalog.replace_view(definition, catalog.compile(definition))
     except MvCycleDetected:
         raise

@@ -27,6 +27,7 @@ from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.introspection.system.views import states_of
 from laminar.runtime.statements.query import Reader
 from laminar.sql import statements as s
+from laminar.sql.schemas import SCHEMAS
 from laminar.sql.system import SYSTEM, system_table
 
 if TYPE_CHECKING:
@@ -64,8 +65,42 @@ class Showing:
                 return self.checkpoints()
             case s.ShowKind.DEPENDENCIES:
                 return self._dependencies(statement.name or "")
+            case s.ShowKind.SCHEMAS:
+                return self._listing(["schema"], [(name,) for name in SCHEMAS])
+            case s.ShowKind.FUNCTIONS:
+                return self._functions()
+            case s.ShowKind.CREATE_FUNCTION:
+                found = self._catalog.functions.require(statement.name or "")
+                text = found.sql or f"-- {found.signature}: a {found.language} function"
+                return self._listing(["statement"], [(text,)])
             case s.ShowKind.CREATE:
                 return self._listing(["statement"], [(self._created(statement.name or ""),)])
+
+    def _functions(self) -> Any:
+        known = self._engine.env.functions.names()
+        rows = [
+            (
+                each.name,
+                each.language,
+                each.signature,
+                "ready" if each.is_sql or each.name.lower() in known else "not registered",
+            )
+            for each in self._catalog.functions.by_name.values()
+        ]
+        return self._listing(["name", "language", "signature", "state"], rows)
+
+    def _describe_function(self, name: str) -> Any:
+        found = self._catalog.functions.require(name)
+        facts = {
+            "function": found.signature,
+            "language": found.language,
+            "body": found.body,
+            "comment": found.comment,
+            "called by": ", ".join(
+                (*self._catalog.callers(found.name), *self._catalog.functions.users(found.name))
+            ),
+        }
+        return self._listing(["fact", "value"], [each for each in facts.items() if each[1]])
 
     def _views(self) -> Any:
         states = states_of(self._engine)
@@ -112,6 +147,8 @@ class Showing:
     def describe(self, statement: s.Describe) -> Any:
         """Answer DESCRIBE: one row per column."""
         head = ["column", "type", "nullable", "key", "value", "comment"]
+        if statement.is_function:
+            return self._describe_function(statement.name)
         table = system_table(statement.name)
         if table is not None:
             if table not in TABLES:

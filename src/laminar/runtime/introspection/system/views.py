@@ -85,6 +85,7 @@ _OWN_STATES = {
     Skip.SUSPENDED: "suspended",
     Skip.BACKING_OFF: "failing",
     Skip.LOCKED: "locked",
+    Skip.NO_FUNCTION: "waiting",
     Skip.NOT_DUE: "scheduled",
 }
 
