@@ -146,7 +146,7 @@ def described(db: laminar.Database) -> dict[str, Any]:
     offsets = engine.ledger.manifest.offsets
     return {
         "definitions": {
-            each["name"]: {**each, "defined_at": "", "sql": ""} for each in definitions
+            each["name"]: {**each, "defined_at": "", "sql": "", "born": ""} for each in definitions
         },
         "programs": sorted(catalog.programs),
         "states": {each.name: each.state for each in catalog.registry.views()},
