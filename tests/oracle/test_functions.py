@@ -39,4 +39,4 @@ def test_a_sample_of_functions_is_what_spark_answers(spark: SparkSession, tool: 
     tool.compare(spark, found)
     assert found.strategies == SAMPLE
     assert found.differing == []
-    assert found.equal >= 8
+    assert found.equal >= 6

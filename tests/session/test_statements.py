@@ -39,8 +39,11 @@ def test_show_and_describe(db: laminar.Database) -> None:
         ("s", "incremental", "running"),
         ("f", "full", "running"),
     ]
-    assert listed(db, "DESCRIBE S") == [("name", "string", "yes", ""), ("n", "bigint", "yes", "")]
-    described = [("id", "bigint", "yes", ""), ("name", "string", "yes", "")]
+    assert listed(db, "DESCRIBE S") == [
+        ("name", "string", "yes", "", "", ""),
+        ("n", "bigint", "yes", "", "", ""),
+    ]
+    described = [("id", "bigint", "yes", "", "", ""), ("name", "string", "yes", "", "", "")]
     assert listed(db, "DESCRIBE TABLE t") == described
     assert listed(db, "SHOW CREATE TABLE t") == [("CREATE TABLE t (id BIGINT, name STRING)",)]
     with pytest.raises(laminar.UnknownRelation):

@@ -230,8 +230,7 @@ class SegmentStore:
 
     def _arrow_schema(self, schema: str) -> pa.Schema | None:
         if schema not in self._arrows:
-            nothing = _collect(self._empty(schema))
-            self._arrows[schema] = None if nothing is None else nothing.schema
+            self._arrows[schema] = _schema_of_files(self._empty(schema))
         return self._arrows[schema]
 
     def _require(self, names: Iterable[str]) -> None:
@@ -264,6 +263,17 @@ def _collect(df: DataFrame) -> pa.Table | None:
     from laminar.store.collect import collect
 
     return collect(df)
+
+
+def _schema_of_files(empty: DataFrame) -> pa.Schema | None:
+    """Return how Arrow reads files of a frame's rows; None if it cannot.
+
+    A variant in a file of Spark's is cut into typed parts, which Arrow does not put together.
+    """
+    from laminar.store.collect import carried
+
+    nothing = _collect(empty) if carried(empty.schema) else None
+    return None if nothing is None else nothing.schema
 
 
 def _write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> _Written:

@@ -95,11 +95,14 @@ def test_the_statement_that_defines_a_relation(ask: Asked, name: str, statement:
 
 def test_columns(ask: Asked) -> None:
     assert ask("DESCRIBE names") == [
-        ("k", "int", "no", "primary"),
-        ("name", "string", "yes", ""),
+        ("k", "int", "no", "primary", "", ""),
+        ("name", "string", "yes", "", "", ""),
     ]
-    assert ask("DESCRIBE B") == [("k", "int", "yes", ""), ("x", "int", "yes", "")]
-    assert ask("DESCRIBE laminar_system.metrics")[0] == ("name", "string", "yes", "")
+    assert ask("DESCRIBE B") == [
+        ("k", "int", "yes", "", "", ""),
+        ("x", "int", "yes", "", "", ""),
+    ]
+    assert ask("DESCRIBE laminar_system.metrics")[0] == ("name", "string", "yes", "", "", "")
     with pytest.raises(UnknownRelation, match=r"laminar_system\.metric"):
         ask("DESCRIBE laminar_system.metric")
 

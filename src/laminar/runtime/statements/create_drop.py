@@ -1,4 +1,7 @@
-"""Tables, views and operators: how they come into a database and leave it."""
+"""Tables, views, operators and sinks: how they come into a database and leave it.
+
+A connector is a user's code: it is built, begun, written to and closed outside of the turn.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector, begin_sink, close_sink
 from laminar.connectors.source import Source, close
 from laminar.delta.program import Program
 from laminar.errors import HasDependents, NotSupported
@@ -22,6 +26,7 @@ from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.open import build_source
 from laminar.runtime.event_time.late_batch import LATE_ROWS
 from laminar.runtime.ingest.column_rules import refuse_unfit_rules, refuse_unfit_types
+from laminar.runtime.output.sinks import SinkDefinition
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.sql.rewrite_options import with_source_options
 
@@ -191,3 +196,60 @@ def _is_late_of(engine: Engine, name: str, view: str) -> bool:
     """Whether a relation only takes a view's late rows, and goes with it."""
     found = engine.defined.catalog.definitions[name]
     return isinstance(found, LateDefinition) and found.view == view
+
+
+def define_sink(
+    engine: Engine, definition: SinkDefinition, connector: SinkConnector | None = None
+) -> SinkDefinition:
+    """Define a sink and hand it all rows that its relation has now; if that fails, it is gone.
+
+    A connector is given if it is an object of Python code. One that is known goes on from where
+    it was.
+    """
+    sinks, name = engine.outputs.sinks, definition.name
+    if connector is not None:
+        with engine.ledger.turn(f"the sink {name}"):
+            if sinks.attach(name, definition.relation, connector):
+                return definition
+    engine.ledger.turn.refuse_inside(f"CREATE SINK {name}")
+    connector = connector or sinks.build(definition)
+    try:
+        sinks.refuse_shared(connector)
+        begin_sink(connector)
+        definition = _add_sink(engine, definition, connector)
+    except Exception:
+        close_sink(connector)
+        raise
+    try:
+        sinks.hand_over(name)
+    except Exception:
+        drop_sink(engine, name)
+        raise
+    return definition
+
+
+def _add_sink(
+    engine: Engine, definition: SinkDefinition, connector: SinkConnector
+) -> SinkDefinition:
+    """Commit that there is a sink, and let it have a connector."""
+    sinks, relation = engine.outputs.sinks, definition.relation
+    with engine.changing(f"CREATE SINK {definition.name}"):
+        sinks.refuse_shared(connector)  # again: somebody may have been faster
+        definition = replace(
+            definition,
+            relation=engine.defined.catalog.resolve(relation),
+            from_epoch=engine.outputs.changelog.reach(engine.snapshot(), relation),
+            promise=str(getattr(connector, "promise", AT_LEAST_ONCE)),
+        )
+        with sinks.adding(definition):
+            engine.work.materialization.tap()
+        sinks.connect(definition, connector, instead=True)
+    return definition
+
+
+def drop_sink(engine: Engine, name: str) -> None:
+    """Forget a sink; what it has written stays."""
+    sinks = engine.outputs.sinks
+    with engine.changing(f"DROP SINK {name}"), sinks.removing([name]):
+        engine.work.materialization.tap()
+    sinks.close_retired()

@@ -23,8 +23,13 @@ from laminar.runtime.catalog.view_options import checked, resolve
 from laminar.runtime.engine.recover import restore
 from laminar.runtime.ingest.primary_keys import refuse_unfit_keys
 from laminar.runtime.output.sinks import SinkDefinition
-from laminar.runtime.statements.create_drop import create_table, create_view, drop
-from laminar.runtime.statements.create_sink import define_sink, drop_sink
+from laminar.runtime.statements.create_drop import (
+    create_table,
+    create_view,
+    define_sink,
+    drop,
+    drop_sink,
+)
 from laminar.runtime.statements.error_places import ABOUT_A_STATEMENT, placed
 from laminar.runtime.statements.pause import gate, pause, resume
 from laminar.runtime.statements.replace import alter_view, replace_view

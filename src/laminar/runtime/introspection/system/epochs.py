@@ -113,7 +113,7 @@ def _spark_settings(fixed: Mapping[str, str]) -> Rows:
     """Those of Spark that are part of the database."""
     takes = "fixed when the database was created"
     for name, value in sorted(fixed.items()):
-        yield name, value, None, True, takes, KNOWN.get(name, "set by who created the database")
+        yield name, value, None, False, takes, KNOWN.get(name, "set by who created the database")
 
 
 TABLES = (
