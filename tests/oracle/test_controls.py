@@ -157,6 +157,7 @@ def play(spark: SparkSession, views: dict[str, str]) -> None:
         oracle.step()
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_unbroken_rules_pass(spark: SparkSession) -> None:
     play(spark, {name: sql for name, (_, _, sql) in BROKEN.items()})

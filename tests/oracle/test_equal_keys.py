@@ -145,6 +145,7 @@ def planned_otherwise(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return monkeypatch.undo
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_view_that_was_stored_by_another_plan_is_computed_again(
     spark: SparkSession, tmp_path: Path, planned_otherwise: Callable[[], None]

@@ -34,6 +34,7 @@ def tool() -> Any:
     return module
 
 
+@pytest.mark.long
 def test_a_sample_of_functions_is_what_spark_answers(spark: SparkSession, tool: Any) -> None:
     found = tool.find_out(spark, SAMPLE)
     tool.compare(spark, found)

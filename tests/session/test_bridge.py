@@ -292,6 +292,7 @@ def test_an_engine_killed_while_it_spills_loses_nothing(
     assert list(state.rglob("*.spill")) == []
 
 
+@pytest.mark.long
 def test_batches_do_not_show_in_sessions(db: laminar.Database) -> None:
     """A session that spans many batches is shown once, when a watermark has passed it."""
     db.execute(

@@ -318,6 +318,7 @@ def test_a_late_row_corrects_everything_downstream(db: laminar.Database) -> None
     assert rows(db, "m") == [(0, 1, 3)]
 
 
+@pytest.mark.long
 def test_clauses_of_the_wall_clock(db: laminar.Database, clock: ManualClock) -> None:
     """EMIT PERIODICALLY, and rows that leave when they are old."""
     db.execute("SET laminar.aging_rows = 2")
@@ -357,6 +358,7 @@ def test_clauses_of_the_wall_clock(db: laminar.Database, clock: ManualClock) -> 
     assert db.step() is None
 
 
+@pytest.mark.long
 def test_joins_on_time(db: laminar.Database) -> None:
     """Rows within reach of each other, and the nearest row before; old segments are not read."""
     source(db, "a", delay=0)
@@ -455,6 +457,7 @@ def test_windows_of_a_view_that_was_paused_before_its_first_watermark(db: lamina
     assert rows(db, "w") == [(3,)]
 
 
+@pytest.mark.long
 def test_the_nearest_row_follows_every_change(db: laminar.Database) -> None:
     """Rows come and go on both sides, at any time, some at the same one, some with NULL."""
     tests = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
@@ -498,6 +501,7 @@ def test_the_nearest_row_follows_every_change(db: laminar.Database) -> None:
             assert_same_bag(rows(db, name), expected)
 
 
+@pytest.mark.long
 def test_first_and_last_go_by_arrival(db: laminar.Database) -> None:
     """Without event time, rows count in the order they came; deleting takes the newest copy."""
     db.execute(

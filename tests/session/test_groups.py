@@ -185,6 +185,7 @@ def test_opting_out_unties_and_never_mixes(tmp_path: Path, spark: SparkSession) 
         assert members == [("b",), ("c",), ("d",), ("e",)]
 
 
+@pytest.mark.long
 def test_nested_and_overlapping_diamonds_fall_together(tmp_path: Path, spark: SparkSession) -> None:
     script = DIAMOND + (
         ";CREATE MATERIALIZED VIEW e AS SELECT b.k, x - y AS z FROM b JOIN c ON b.k = c.k;"

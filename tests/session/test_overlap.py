@@ -70,6 +70,7 @@ def test_every_epoch_is_what_it_would_have_been_alone(flowing: laminar.Database)
         assert total.rows() == [(sum(each[1] for each in expected(epoch)),)]
 
 
+@pytest.mark.long
 def test_a_failure_holds_only_the_view_that_fails(flowing: laminar.Database) -> None:
     poison = rows_of(4)[3]["v"]
     flowing.execute(f"CREATE MATERIALIZED VIEW picky AS SELECT SUM(1 / (v - {poison})) AS q FROM s")

@@ -30,6 +30,7 @@ def chain(db: laminar.Database) -> None:
     )
 
 
+@pytest.mark.long
 def test_replacing_a_view_rebuilds_what_reads_it(tmp_path: Path, spark: SparkSession) -> None:
     with laminar.connect(tmp_path, spark=spark) as db:
         chain(db)

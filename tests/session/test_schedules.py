@@ -72,6 +72,7 @@ def test_policies_of_a_group_with_schedules(tmp_path: Path, spark: SparkSession)
         ]
 
 
+@pytest.mark.long
 def test_reads_and_views_across_schedules(tmp_path: Path, spark: SparkSession) -> None:
     clock = new_clock()
     script = (

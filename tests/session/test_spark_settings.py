@@ -104,6 +104,7 @@ def test_a_view_means_the_same_whatever_the_session_says(
     assert {name: other.conf.get(name) for name in ELSEWHERE} == ELSEWHERE
 
 
+@pytest.mark.long
 def test_what_is_restored_is_under_the_same_settings(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "db"
     with older_format(), laminar.connect(folder, spark=session(spark, HERE)) as db:
@@ -229,6 +230,7 @@ def test_times_come_back_as_they_were_given_and_can_be_deleted(
 WEEK = "ts > now() - INTERVAL '7' DAY AND n < now() - INTERVAL '1' DAY - INTERVAL '30' MINUTE"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("zone", "turn"),
     [
@@ -281,6 +283,7 @@ TIMED = {
 TURNS = (datetime(2026, 3, 8, 7), datetime(2026, 11, 1, 6), datetime(2011, 12, 30, 10))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
 def test_views_go_by_the_clock_of_the_database(spark: SparkSession, seed: int) -> None:
     chance = random.Random(seed)

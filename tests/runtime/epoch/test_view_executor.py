@@ -41,6 +41,7 @@ def parts(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[str], Spark
         each.close()
 
 
+@pytest.mark.long
 def test_every_kind_of_view_follows_its_query(parts: Callable[[str], SparkParts]) -> None:
     script = TABLES + "".join(
         f"CREATE MATERIALIZED VIEW {name} AS {query};" for name, query in QUERIES.items()
