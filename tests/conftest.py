@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,6 +96,7 @@ def spark(scratch: Path) -> Iterator[SparkSession]:
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers are any Python there is
     builder = SparkSession.builder.master("local[2]").appName("laminar-tests")
     for name, value in options.items():
         builder = builder.config(name, value)

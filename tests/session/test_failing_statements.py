@@ -127,7 +127,8 @@ def db(spark: SparkSession, folder: Path) -> Iterator[laminar.Database]:
         opened.execute(
             "CREATE MATERIALIZED VIEW paused AS SELECT k FROM a;"
             f"CREATE SINK kept FROM a WITH (connector = 'files', path = '{folder / 'kept'}');"
-            "SET laminar.collect_limit_rows = 5000; INSERT INTO a VALUES (1, 1), (2, 2)"
+            "SET laminar.collect_limit_rows = 5000; SET laminar.checkpoint_retained = 1000;"
+            "INSERT INTO a VALUES (1, 1), (2, 2)"
         )
         opened.step()
         opened.execute("PAUSE MATERIALIZED VIEW paused; CHECKPOINT; INSERT INTO a VALUES (1, 4)")

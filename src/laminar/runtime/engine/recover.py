@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,10 @@ from laminar.runtime.spark.session import fixed_settings
 from laminar.store import ManifestStore
 
 if TYPE_CHECKING:
+    from laminar.runtime.catalog.catalog import Catalog
     from laminar.runtime.engine.engine import Engine
+
+_LOG = logging.getLogger("laminar.recovery")
 
 Definitions = Literal["then", "current"]
 
@@ -252,13 +256,30 @@ def _restore(
         # Somebody may have asked for a way in that stands where it stood before.
         ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
         ends += [way for way in ways if way is not None]
-    _go_on_from(engine, done.manifest, built, ends)
+    follow = partial(
+        _go_on_from, engine, engine.defined.catalog, done.manifest, built=built, ends=ends
+    )
+    try:
+        follow()
+    except Exception:
+        _LOG.warning("a restore is committed, and memory could not follow; trying again")
+        _follow_or_close(engine, follow)
     rebuild(engine, done.rebuild)
     return done
 
 
+def _follow_or_close(engine: Engine, follow: Callable[[], None]) -> None:
+    """Let memory follow the disk; if it cannot, nobody may write from it any more."""
+    try:
+        follow()
+    except BaseException:
+        engine.ledger.turn.close()
+        raise
+
+
 def _go_on_from(
     engine: Engine,
+    before: Catalog,
     manifest: Manifest,
     built: dict[str, Source],
     ends: list[Callable[[], object]],
@@ -269,7 +290,8 @@ def _go_on_from(
     """
     engine.work.executor.forget()
     engine.work.pruning.forget()
-    programs, tables = engine.defined.catalog.programs, engine.defined.tables()
+    programs = before.programs
+    tables = {n: e for n, e in before.definitions.items() if isinstance(e, TableDefinition)}
     wanted = {e.name: e for e in from_json(manifest.catalog) if isinstance(e, TableDefinition)}
     gone = [
         name
