@@ -49,7 +49,8 @@ test-spark41 test-spark42: test-%:
 soak-consistency: $(READY)
 	$(BIN)/python examples/internal_consistency.py --reads 10000 --readers 3 --per-epoch 10
 
-# Kills the process at random times and crashes at every named point: make soak KILLS=200
+# Kills the process at random times and crashes at every named point, then all seeds of the oracle's random tests:
+# make soak KILLS=200
 # Fifty kills to a JVM: what dead processes leave in it is never let go.
 KILLS ?= 20
 SEED ?= 1
@@ -62,6 +63,8 @@ soak: $(READY)
 	    LAMINAR_KILLS=$$(( left < $(ROUND) ? left : $(ROUND) )) LAMINAR_SEED=$$seed \
 	        $(LONG) tests/crash/test_kills.py -k loses_nothing || exit 1; \
 	    left=$$(( left - $(ROUND) )); seed=$$(( seed + 1 )); done
+	LAMINAR_TESTS=all LAMINAR_SOAK=1 LAMINAR_EXAMPLES=60 $(LONG) tests/session/test_event_time.py \
+	    tests/oracle/test_groups.py tests/oracle/test_queries.py tests/oracle/test_random.py
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.spark
 Bag = Counter[tuple[int, int]]
 """Rows (k, x) with how often they are there."""
 
-SEEDS = range(12 if os.environ.get("LAMINAR_TESTS") == "all" else 1)
+SEEDS = range(12 if os.environ.get("LAMINAR_SOAK") else 3)
 EPOCHS = 25 if os.environ.get("LAMINAR_TESTS") == "all" else 6
 
 

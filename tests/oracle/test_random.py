@@ -1,6 +1,6 @@
 """Random views over views under random changes: every view equals its recomputation, always.
 
-`make test` runs one, `make test-all` thirty, LAMINAR_EXAMPLES=200 as many as that. A failure prints
+`make test` runs one, `make test-all` twelve, LAMINAR_EXAMPLES=200 as many as that. A failure prints
 its scenario; kept as a file in fixtures/ it is run for ever after.
 """
 
@@ -34,7 +34,7 @@ def fixture(path: Path) -> Any:
 
 @pytest.mark.spark
 @settings(
-    max_examples=int(os.environ.get("LAMINAR_EXAMPLES", "30" if THOROUGH else "1")),
+    max_examples=int(os.environ.get("LAMINAR_EXAMPLES", "12" if THOROUGH else "1")),
     phases=(Phase.explicit, Phase.generate),  # shrinking runs hundreds of databases
     suppress_health_check=list(HealthCheck),
 )

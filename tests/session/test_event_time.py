@@ -34,8 +34,9 @@ pytestmark = pytest.mark.spark
 START = datetime(2026, 1, 1, 9, 0)
 
 THOROUGH = os.environ.get("LAMINAR_TESTS") == "all"
+SOAK = "LAMINAR_SOAK" in os.environ
 # Of seed 10, a row that is late by itself joins a session of its own batch that is not.
-SEEDS = range(1, 13) if THOROUGH else (5,)
+SEEDS = range(1, 13) if SOAK else (1, 5, 12) if THOROUGH else (5,)
 
 
 def at(second: float) -> datetime:
@@ -162,7 +163,7 @@ def test_windows_agree_with_a_model(db: laminar.Database, seed: int) -> None:
 def test_batches_do_not_show_in_sessions(db: laminar.Database, seed: int) -> None:
     chance = random.Random(seed)
     # Each row in a batch of its own: hundreds of them take minutes.
-    size = (300 if seed == 1 else 120) if THOROUGH else 30
+    size = (300 if seed == 1 else 120) if SOAK else 60 if THOROUGH else 30
     times = sorted(chance.randrange(size + 80) for _ in range(size))
     # Disorder within what the watermark allows for.
     jumbled = sorted(times, key=lambda time: time + chance.randrange(5))
@@ -472,7 +473,7 @@ def test_the_nearest_row_follows_every_change(db: laminar.Database) -> None:
         )
     chance = random.Random(11)
     held: dict[str, list[tuple[Any, ...]]] = {"a": [], "b": []}
-    for epoch in range(12 if THOROUGH else 3):
+    for epoch in range(12 if SOAK else 6 if THOROUGH else 3):
         for name in chance.choice((["a", "b"], ["a"], ["b"])) if epoch else ("a", "b"):
             there = held[name]
             gone = chance.sample(there, min(len(there), chance.randrange(4)))
