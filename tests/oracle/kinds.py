@@ -48,7 +48,7 @@ NUMBERS = {
 
 TEXTS = {
     "text": _plain("STRING", "", "a", "A", "ä", "a ", "b", "ab", "1"),
-    "char": _plain("CHAR(3)", "a", "b", "ab", "abc"),
+    "folded": _plain("STRING COLLATE UTF8_LCASE", "", "a", "A", "B", "b", "ä", "Ä"),
     "varchar": _plain("VARCHAR(3)", "", "a", "b", "a ", "abc"),
 }
 
@@ -70,16 +70,12 @@ TIMES = {
 }  # fmt: skip
 
 OTHERS = {
+    "time": _plain("TIME", "00:00:00", "23:59:59.999999", "12:30:00"),
     "bool": _plain("BOOLEAN", "true", "false"),
     "binary": Kind("BINARY", ("X''", "X'00'", "X'0000'", "X'61'")),
     "days": Kind(
         "INTERVAL DAY TO SECOND",
         ("INTERVAL '0' DAY", "INTERVAL '1' DAY", "INTERVAL '24' HOUR", "INTERVAL '-1' SECOND"),
-        "CAST({0} AS STRING)",
-    ),
-    "months": Kind(
-        "INTERVAL YEAR TO MONTH",
-        ("INTERVAL '0' MONTH", "INTERVAL '12' MONTH", "INTERVAL '1' YEAR", "INTERVAL '-1' MONTH"),
         "CAST({0} AS STRING)",
     ),
 }

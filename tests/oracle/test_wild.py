@@ -1,7 +1,7 @@
 """Views over columns of every type, in every zone, through changes, reopening, pauses and restores.
 
-`make test` runs one case, `make test-all` eight, LAMINAR_EXAMPLES=200 as many as that, from LAMINAR_SEED on.
-A failure prints its case; kept as a file in wild/ it is run for ever after.
+`make test` runs one case, `make test-all` eight; LAMINAR_EXAMPLES=200 as many as that, from
+LAMINAR_SEED on. A failure prints its case; kept as a file in wild/ it is run for ever after.
 """
 
 from __future__ import annotations

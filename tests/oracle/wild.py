@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,12 +167,17 @@ class WildRun:
         self._step()
 
     def _same(self, table: str, row: list[str], shown: tuple[Any, ...]) -> bool:
+        kinds = self._case.tables[table].values()
         listed = ", ".join(
-            f"CAST({each} AS {KINDS[kind].ddl}) AS {column}"
-            for each, (column, kind) in zip(row, self._case.tables[table].items(), strict=True)
+            _instant(kind).format(f"CAST({each} AS {KINDS[kind].ddl})") + f" AS c{place}"
+            for place, (each, kind) in enumerate(zip(row, kinds, strict=True))
         )
         found = [tuple(each) for each in self._truth.sql(f"SELECT {listed}").collect()]
-        return not _fails(lambda: assert_same_bag(found, [shown]))
+        told = tuple(
+            _micros(value) if kind == "instant" else value
+            for value, kind in zip(shown, kinds, strict=True)
+        )
+        return not _fails(lambda: assert_same_bag(found, [told]))
 
     def _step(self) -> None:
         try:
@@ -238,6 +244,18 @@ def _session(spark: SparkSession, zone: str) -> SparkSession:
     session.conf.set("spark.sql.shuffle.partitions", "1")
     session.conf.set("spark.sql.adaptive.enabled", "false")
     return session
+
+
+def _instant(kind: str) -> str:
+    """Return how an instant is told in a way that no zone of Python has a part in."""
+    return KINDS[kind].shown if kind == "instant" else "{0}"
+
+
+def _micros(value: datetime | None) -> int | None:
+    if value is None:
+        return None
+    since = value.replace(tzinfo=value.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(microseconds=1)
 
 
 def _bind(session: SparkSession, name: str, columns: Columns, rows: list[list[str]]) -> None:
