@@ -48,7 +48,6 @@ NUMBERS = {
 
 TEXTS = {
     "text": _plain("STRING", "", "a", "A", "ä", "a ", "b", "ab", "1"),
-    "folded": _plain("STRING COLLATE UTF8_LCASE", "", "a", "A", "B", "b", "ä", "Ä"),
     "varchar": _plain("VARCHAR(3)", "", "a", "b", "a ", "abc"),
 }
 
