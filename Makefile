@@ -64,7 +64,8 @@ soak: $(READY)
 	        $(LONG) tests/crash/test_kills.py -k loses_nothing || exit 1; \
 	    left=$$(( left - $(ROUND) )); seed=$$(( seed + 1 )); done
 	LAMINAR_TESTS=all LAMINAR_SOAK=1 LAMINAR_EXAMPLES=60 $(LONG) tests/session/test_event_time.py \
-	    tests/oracle/test_groups.py tests/oracle/test_queries.py tests/oracle/test_random.py
+	    tests/oracle/test_groups.py tests/oracle/test_queries.py tests/oracle/test_random.py \
+	    tests/oracle/test_wild.py
 
 check: $(READY)
 	$(BIN)/ruff check .

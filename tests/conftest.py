@@ -38,9 +38,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for each in items:
         if each.nodeid.startswith(THOROUGH):
             each.add_marker(pytest.mark.thorough)
-    if os.environ.get("LAMINAR_TESTS") == "all":
-        return
-    left_out = [each for each in items if each.get_closest_marker("long")]
+    left = {"soak": "LAMINAR_SOAK" in os.environ, "long": os.environ.get("LAMINAR_TESTS") == "all"}
+    markers = [name for name, is_wanted in left.items() if not is_wanted]
+    left_out = [each for each in items if any(map(each.get_closest_marker, markers))]
     items[:] = [each for each in items if each not in left_out]
     config.hook.pytest_deselected(items=left_out)
 
