@@ -262,7 +262,7 @@ def _restore(
     try:
         follow()
     except Exception:
-        _LOG.warning("a restore is committed, and memory could not follow; trying again")
+        _LOG.warning("a restore is committed, memory could not follow; trying again", exc_info=True)
         _follow_or_close(engine, follow)
     rebuild(engine, done.rebuild)
     return done
