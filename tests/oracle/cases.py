@@ -629,7 +629,7 @@ EMPTY = [
     L("top_ties", "SELECT x FROM t ORDER BY x DESC NULLS FIRST LIMIT 4 OFFSET 1"),
     L("top_all_columns", "SELECT k, g, x + 1 AS y FROM t ORDER BY ALL DESC NULLS LAST LIMIT 4"),
     L("top_all_groups", "SELECT k, COUNT(*) AS n FROM t GROUP BY k ORDER BY ALL LIMIT 2 OFFSET 1"),
-    L("piped", "SELECT DISTINCT k, x FROM t |> SELECT k |> AGGREGATE COUNT(*) AS n GROUP BY k |> WHERE n > 1", "F"),
+    L("piped", "SELECT DISTINCT k, x FROM t |> SELECT k |> AGGREGATE COUNT(*) AS n GROUP BY k |> WHERE n > 1"),
     L("top_ties_keys", "SELECT k, g FROM t ORDER BY k, g DESC LIMIT 5"),
     L("top_of_sets", "SELECT * FROM (SELECT k FROM t UNION SELECT k FROM u) ORDER BY k DESC LIMIT 2"),
     L("top_of_full", "SELECT t.id, u.w, u.name, t.x FROM t FULL JOIN u ON t.k = u.k ORDER BY t.id, u.w DESC, u.name, t.x LIMIT 6"),
