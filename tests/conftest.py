@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ THOROUGH = (
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what `make test` has no time for; see docs/CONTRIBUTING.md."""
+    _sample(items)
     for each in items:
         if each.nodeid.startswith(THOROUGH):
             each.add_marker(pytest.mark.thorough)
@@ -43,6 +45,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [each for each in items if any(map(each.get_closest_marker, markers))]
     items[:] = [each for each in items if each not in left_out]
     config.hook.pytest_deselected(items=left_out)
+
+
+def _sample(items: list[pytest.Item]) -> None:
+    """Of the cases of a test that is `sampled(n)`, make all long but every nth."""
+    seen: Counter[str] = Counter()
+    for each in items:
+        if mark := each.get_closest_marker("sampled"):
+            test = each.nodeid.partition("[")[0]
+            if seen[test] % mark.args[0]:
+                each.add_marker(pytest.mark.long)
+            seen[test] += 1
 
 
 # The same examples on every machine and every run: a red test stays red until it is fixed.

@@ -90,6 +90,7 @@ class Load:
             pass
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "strategy", [PauseSource(), DropNewest(), SpillToDisk(1 << 30)], ids=lambda s: type(s).__name__
 )

@@ -65,6 +65,7 @@ def _noticed(kind: Kind, root: Path, whole: Any) -> bool:
     return False
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_a_changed_byte_anywhere_is_noticed(root: Path, kind: Kind) -> None:
     path, whole = kind.path(root), kind.read(root)
@@ -78,6 +79,7 @@ def test_a_changed_byte_anywhere_is_noticed(root: Path, kind: Kind) -> None:
     assert kind.read(root) == whole
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_a_file_that_ends_early_is_noticed(root: Path, kind: Kind) -> None:
     path, whole = kind.path(root), kind.read(root)

@@ -82,6 +82,7 @@ def test_json_read_by_both(tmp_path: Path, spark: SparkSession, case: str) -> No
     assert bag(fast) == bag(slow)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.spark
 @pytest.mark.parametrize("case", LEFT_TO_SPARK)
 def test_json_left_to_spark(tmp_path: Path, spark: SparkSession, case: str) -> None:
@@ -189,6 +190,7 @@ def test_csv_read_by_both(tmp_path: Path, spark: SparkSession, case: str) -> Non
     assert bag(fast) == bag(slow)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.spark
 @pytest.mark.parametrize("case", CSV_LEFT_TO_SPARK)
 def test_csv_left_to_spark(tmp_path: Path, spark: SparkSession, case: str) -> None:
@@ -292,6 +294,7 @@ KINDS: dict[str, Callable[[random.Random], str]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.spark
 @pytest.mark.parametrize("layout", ["json", "csv"])
 @pytest.mark.parametrize("kind", KINDS)

@@ -169,6 +169,7 @@ def test_compressed_files_are_left_to_spark(tmp_path: Path, spark: SparkSession)
     assert by_spark(source, spark).to_pylist() == [{"a": 1, "b": 'x "y"'}]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("bad", "reason"),
@@ -206,6 +207,7 @@ def test_a_json_row_that_does_not_fit_is_found(
     assert reason in error.reason
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("bad", "reason"),

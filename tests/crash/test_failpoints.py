@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SOME = ("wal.after_sync", "restore.after_commit")
+SOME = ("restore.after_commit",)
 ONCE = {"wal.after_create", "port.before_remove", "port.after_remove"}
 """What a database (`tests/store/test_wal.py` crashes there) or a process passes but once."""
 THOROUGH = os.environ.get("LAMINAR_TESTS") == "all"

@@ -163,6 +163,7 @@ def test_unbroken_rules_pass(spark: SparkSession) -> None:
     play(spark, {name: sql for name, (_, _, sql) in BROKEN.items()})
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.spark
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_rule_is_caught(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_second_row_fails_the_epoch_once_it_is_needed(spark: SparkSession) -> None:
     with connect(spark=spark) as db:

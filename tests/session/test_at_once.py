@@ -247,6 +247,7 @@ def test_a_patience_longer_than_a_thread_can_wait_is_as_long_as_it_can(
 # Ctrl-C
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("point", ["manifest.before_write", "manifest.after_rename"])
 @pytest.mark.parametrize("in_flight", [1, 2])
 def test_an_interruption_comes_before_a_commit_or_behind_it(

@@ -9,6 +9,7 @@ import laminar
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_each_change_is_a_row(db: laminar.Database) -> None:
     db.execute(
         "CREATE TABLE t (id INT, x INT, PRIMARY KEY (id)); CREATE TABLE bag (x INT);"

@@ -111,7 +111,7 @@ def test_windows_agree_with_a_model(db: laminar.Database, seed: int) -> None:
     mark = Clock(delay=5)
     chance = random.Random(seed)
     time, number = 0, 0
-    for epoch in range(6):
+    for epoch in range(6 if THOROUGH else 5):
         time += chance.randrange(5, 25)
         batch: list[Row] = [
             (chance.choice("ab"), chance.randrange(9), max(0, time - chance.choice((0, 2, 4, 9))))
@@ -188,6 +188,7 @@ def test_batches_do_not_show_in_sessions(db: laminar.Database, seed: int) -> Non
         assert_same_bag(rows(db, f"{name}_s"), expected)
 
 
+@pytest.mark.long
 def test_a_session_falls_apart_and_comes_together(db: laminar.Database) -> None:
     source(db, delay=100)
     window = "SESSION(ts, INTERVAL '10' SECOND)"

@@ -52,6 +52,7 @@ def test_a_view_that_fails_stays_and_the_others_go_on(ratios: laminar.Database) 
     assert ratios.sql("SELECT * FROM good").rows() == [(3,)]
 
 
+@pytest.mark.long
 def test_another_definition_is_a_way_out(ratios: laminar.Database) -> None:
     ratios.insert("t", [(3, 0)])
     with pytest.raises(laminar.OperatorError):
@@ -64,6 +65,7 @@ def test_another_definition_is_a_way_out(ratios: laminar.Database) -> None:
     assert state(ratios) == (3, 4, 17.0, 34.0)
 
 
+@pytest.mark.long
 def test_taking_the_row_back_is_another_way_out(ratios: laminar.Database) -> None:
     ratios.insert("t", [(3, 0)])
     with pytest.raises(laminar.OperatorError):
@@ -91,6 +93,7 @@ def test_a_paused_view_stays_with_its_dependents(ratios: laminar.Database) -> No
         ratios.execute("PAUSE MATERIALIZED VIEW t")
 
 
+@pytest.mark.long
 def test_resuming_brings_a_view_up_to_date(ratios: laminar.Database) -> None:
     ratios.execute("PAUSE MATERIALIZED VIEW ratio")
     ratios.insert("t", [(3, 5)])

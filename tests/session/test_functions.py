@@ -68,6 +68,7 @@ def bag(db: laminar.Database, relation: str) -> Counter[str]:
     return Counter(map(repr, db.sql(f"SELECT * FROM {relation}").rows()))
 
 
+@pytest.mark.long
 def test_views_over_functions_are_what_spark_answers(spark: SparkSession, tmp_path: Path) -> None:
     truth = spark.newSession()
     for name, text in FUNCTIONS.items():

@@ -148,6 +148,7 @@ REASONS: list[Callable[[World], None]] = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reason", REASONS, ids=lambda each: each.__name__)
 def test_a_member_that_is_skipped_holds_the_group(
     world: World, reason: Callable[[World], None]

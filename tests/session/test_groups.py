@@ -104,6 +104,7 @@ def list_orphans(db: laminar.Database) -> list[str]:
     return [str(each) for each in found if each.relative_to(db.path).as_posix() not in known]
 
 
+@pytest.mark.long
 def test_failing_again_and_again_ends_in_suspension(tmp_path: Path, spark: SparkSession) -> None:
     clock = new_clock()
     settings = "SET laminar.max_failures = 3; SET laminar.retry_backoff_ms = 2000;"
@@ -248,6 +249,7 @@ def test_a_crash_in_the_middle_of_a_group_commit(
         assert rows(db, "SELECT * FROM d") == [(1, 15, 30.0)]
 
 
+@pytest.mark.long
 def test_held_views_outlive_compaction_and_changes_of_storage(
     tmp_path: Path, spark: SparkSession
 ) -> None:

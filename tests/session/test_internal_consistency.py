@@ -28,6 +28,7 @@ def example() -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_no_read_mixes_two_versions(db: laminar.Database, example: ModuleType) -> None:
     found = example.check(db, [1, 10, 1000])
     assert found.problems == []

@@ -106,6 +106,7 @@ def test_the_block_about_a_cascade(db: laminar.Database) -> None:
     assert [name for name in left if name.startswith("ohlc")] == ["ohlc_1s"]
 
 
+@pytest.mark.long
 def test_the_document_about_diamonds(db: laminar.Database) -> None:
     db.execute(
         "CREATE TABLE a (k INT, x INT);"

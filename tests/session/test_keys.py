@@ -38,6 +38,7 @@ def batch(chance: random.Random, size: int) -> list[tuple[int, str, int]]:
     return [(chance.randint(0, 6), chance.choice("ab"), chance.randint(0, 5)) for _ in range(size)]
 
 
+@pytest.mark.long
 def test_pushed_rows_replace_each_other(db: laminar.Database, spark: SparkSession) -> None:
     db.execute("CREATE SOURCE s (id INT, g STRING, x INT, PRIMARY KEY (id))")
     db.execute(VIEWS)
@@ -62,6 +63,7 @@ def test_pushed_rows_replace_each_other(db: laminar.Database, spark: SparkSessio
     oracle.step()
 
 
+@pytest.mark.long
 def test_a_connector_delivers_new_versions(
     db: laminar.Database, spark: SparkSession, tmp_path: Path
 ) -> None:

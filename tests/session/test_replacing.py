@@ -109,6 +109,7 @@ def test_readers_see_the_old_rows_until_the_new_are_ready(
     assert db.sql("SELECT * FROM sums ORDER BY g").rows() == [("a", 60), ("b", 10)]
 
 
+@pytest.mark.long
 def test_another_policy_builds_the_view_anew(db: laminar.Database, spark: SparkSession) -> None:
     chain(db)
     oracle = Oracle(db, spark, may_be_full=frozenset({"sums"}))
@@ -125,6 +126,7 @@ def test_another_policy_builds_the_view_anew(db: laminar.Database, spark: SparkS
     assert "refresh_policy = 'auto'" in db.execute("SHOW CREATE sums").rows()[0][0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [("ohlc_1", "ohlc_1m", "ohlc_1m_")])
 def test_names_that_begin_alike_are_not_mixed_up(
     db: laminar.Database, spark: SparkSession, names: tuple[str, ...]

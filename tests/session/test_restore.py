@@ -187,6 +187,7 @@ def test_operators_get_their_state_back(spark: SparkSession, tmp_path: Path) -> 
         assert (report.epoch, again.total) == (5, 8)
 
 
+@pytest.mark.long
 def test_damage_is_told_and_repaired(spark: SparkSession, tmp_path: Path) -> None:
     with laminar.connect(tmp_path, spark=spark) as db:
         db.execute(

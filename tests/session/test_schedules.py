@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_policies_of_a_group_with_schedules(tmp_path: Path, spark: SparkSession) -> None:
     clock = new_clock()
     script = (

@@ -117,6 +117,7 @@ QUICK = (1, 9, 12, 16)
 """Those that run every time; the others only where there is time for all."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("script", "expected"),
     [

@@ -40,6 +40,7 @@ class Parted:
         return spark.createDataFrame(rows, "x INT, ts TIMESTAMP, __partition STRING")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [0, 500_000], ids=["written by Spark", "through Arrow"])
 def test_the_slowest_part_counts(tmp_path: Path, spark: SparkSession, limit: int) -> None:
     clock, source, state = ManualClock(EPOCH + timedelta(days=1)), Parted(), tmp_path / "state"

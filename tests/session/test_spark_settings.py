@@ -74,6 +74,7 @@ def older_format() -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 def test_a_view_means_the_same_whatever_the_session_says(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

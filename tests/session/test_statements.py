@@ -114,6 +114,7 @@ def test_a_script_with_a_typing_mistake_does_nothing_at_all(db: laminar.Database
     assert listed(db, "SHOW TABLES") == [("t", "")]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", ["ohlc_1", "order", "select me", "Größe", "日本", "it's", 'say "hi"', "1st", "c1"]
 )

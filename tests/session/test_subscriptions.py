@@ -79,6 +79,7 @@ def test_changes_add_up_to_the_rows(db: laminar.Database) -> None:
     assert first.arrow().to_pylist() == first.pandas().to_dict("records") == first
 
 
+@pytest.mark.long
 def test_cursors_last_and_epochs_are_kept_for_them(tmp_path: Path, spark: SparkSession) -> None:
     state = tmp_path / "state"
     with laminar.connect(state, spark=spark) as db:
@@ -161,6 +162,7 @@ def test_a_follower_waits_for_epochs(db: laminar.Database) -> None:
     assert seen == [1, 2]
 
 
+@pytest.mark.long
 def test_sinks_of_python_code_have_cursors(tmp_path: Path, spark: SparkSession) -> None:
     state = tmp_path / "state"
     told: list[tuple[int, list[tuple[Any, ...]]]] = []

@@ -62,6 +62,7 @@ def rows(db: laminar.Database, name: str = "t") -> list[Any]:
 WHOLE = (1, "new", 1.5, 3.0)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("script", "expected"),
     [

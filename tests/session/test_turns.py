@@ -579,6 +579,7 @@ def with_operator(db: laminar.Database, work: Callable[[], object]) -> None:
     db.run(dag)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "use",
     [

@@ -29,12 +29,12 @@ TABLES = """
 ASOF = "a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.k = b.k"
 SHORT = {
     "v_asof": f"SELECT a.k, x, y, 1 AS one FROM {ASOF}",
+}
+LONG = {
     "v_tumble": "SELECT TUMBLE_START(ts, INTERVAL '1' MINUTE) AS w, COUNT(*) AS n, 1 AS one FROM a"
     " GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE) EMIT AFTER WATERMARK",
     "v_lateral": "SELECT a.k, m, 1 AS one FROM a,"
     " LATERAL (SELECT MAX(y) AS m FROM b WHERE b.k = a.k) AS l",
-}
-LONG = {
     "v_asof_nested": f"SELECT q.k, 1 AS one FROM (SELECT a.k FROM {ASOF}) q WHERE q.k > 0",
     "v_hop": "SELECT HOP_END(ts, INTERVAL '1' MINUTE, INTERVAL '2' MINUTE) AS w, SUM(x) AS s, 1 AS"
     " one FROM a GROUP BY HOP(ts, INTERVAL '1' MINUTE, INTERVAL '2' MINUTE) EMIT CHANGES",
@@ -147,6 +147,7 @@ def test_a_definition_is_read_alike_by_all_who_read_it(
         assert all_rows(db) == after
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "views",
     [SHORT, pytest.param(LONG, marks=pytest.mark.long)],

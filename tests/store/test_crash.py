@@ -133,6 +133,7 @@ def test_the_script_knows_every_point(
     }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_crash_leaves_the_last_epoch_and_nothing_that_counts(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, point: str

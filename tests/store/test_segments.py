@@ -111,6 +111,7 @@ def data_files(store: SegmentStore) -> set[str]:
     return {path.relative_to(store.root).as_posix() for path in found}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TYPES)
 def test_every_type_comes_back_whoever_wrote_it(
     store: SegmentStore, spark: SparkSession, name: str

@@ -51,6 +51,7 @@ def storing(parts: SparkParts, tapped: frozenset[str] = frozenset()) -> Material
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "query",
     [

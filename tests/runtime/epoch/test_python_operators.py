@@ -229,6 +229,7 @@ def test_edges_place_rows(spark: SparkSession) -> None:
     assert sunk == [5]
 
 
+@pytest.mark.long
 def test_names_may_hold_the_signs_of_parts_and_stay_apart(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def between(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     made.parts.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("relation", ["t", "fused", "stored", "lazy"])
 def test_the_law(between: Between, relation: str) -> None:
     contents = [between.content(relation, epoch) for epoch in range(5)]

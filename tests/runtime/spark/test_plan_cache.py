@@ -74,6 +74,7 @@ PLANNED_AGAIN = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", [*KEPT, *PLANNED_AGAIN])
 def test_a_prepared_statement_gives_what_a_new_one_gives(
     store: SegmentStore, statement_cache: StatementCache, case: str
