@@ -59,13 +59,12 @@ def wild_case(chance: random.Random, spark: SparkSession, *, views: int = 8) -> 
         for name in ("a", "b")
     }
     case = WildCase(chance.choice(ZONES), tables)
-    session = _session(spark, case.zone)
-    for name, columns in tables.items():
-        _bind(session, name, columns, [])
+    session = session_in(spark, case.zone)
+    bind_empty(session, case)
     writer = WildWriter(chance, tables)
     while len(case.views) < views:
         query = writer.query()
-        if _makes_sense(session, query):
+        if makes_sense(session, query):
             case.views[f"v{len(case.views)}"] = query
     case.steps = [_change(chance, tables)]
     for _ in range(chance.randint(3, 6)):
@@ -96,8 +95,8 @@ class WildRun:
     def __init__(self, case: WildCase, spark: SparkSession, path: Path) -> None:
         self._case = case
         self._path = path
-        self._truth = _session(spark, case.zone)
-        self._spark = _session(spark, case.zone)
+        self._truth = session_in(spark, case.zone)
+        self._spark = session_in(spark, case.zone)
         self._rows: dict[str, list[list[str]]] = {name: [] for name in case.tables}
         self._defined: list[str] = []
         self.tally = Tally()
@@ -216,7 +215,7 @@ class WildRun:
     def _answer(self, query: str) -> list[tuple[Any, ...]]:
         for name, columns in self._case.tables.items():
             _bind(self._truth, name, columns, self._rows[name])
-        return _shown(self._truth.sql(query))
+        return shown(self._truth.sql(query))
 
     def _compare(self, when: str) -> None:
         for name in [*self._case.tables, *self._defined]:
@@ -226,7 +225,7 @@ class WildRun:
             except Exception:  # overflow, a cast that fails: there is no answer now
                 self.tally.failed_alike += 1
                 continue
-            found = _shown(self._db.sql(f"SELECT * FROM {name}").spark())
+            found = shown(self._db.sql(f"SELECT * FROM {name}").spark())
             try:
                 assert_same_bag(found, truth)
             except AssertionError as error:
@@ -238,7 +237,13 @@ class WildRun:
             self.tally.compared += 1
 
 
-def _session(spark: SparkSession, zone: str) -> SparkSession:
+def bind_empty(session: SparkSession, case: WildCase) -> None:
+    """Let a session know the tables of a case, so that it says which queries make sense."""
+    for name, columns in case.tables.items():
+        _bind(session, name, columns, [])
+
+
+def session_in(spark: SparkSession, zone: str) -> SparkSession:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", zone)
     session.conf.set("spark.sql.shuffle.partitions", "1")
@@ -274,14 +279,14 @@ def _bind(session: SparkSession, name: str, columns: Columns, rows: list[list[st
     session.sql(given or f"SELECT {nothing} WHERE FALSE").createOrReplaceTempView(name)
 
 
-def _shown(frame: DataFrame) -> list[tuple[Any, ...]]:
+def shown(frame: DataFrame) -> list[tuple[Any, ...]]:
     kinds = {kind.ddl.split("(")[0].lower(): kind.shown for kind in KINDS.values()}
     shown = [(each.name, kinds.get(each.dataType.simpleString(), "{0}")) for each in frame.schema]
     items = [f"{form.format(f'`{name}`')} AS `{name}`" for name, form in shown]
     return [tuple(row) for row in frame.selectExpr(*items).collect()]
 
 
-def _makes_sense(session: SparkSession, query: str) -> bool:
+def makes_sense(session: SparkSession, query: str) -> bool:
     return not _fails(lambda: session.sql(query).schema)
 
 

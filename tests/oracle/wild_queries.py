@@ -54,10 +54,16 @@ class WildWriter:
         )  # fmt: skip
         return shape()
 
+    def items(self) -> str:
+        """Return what to select, from the one table there is."""
+        return self._items(self._table()[1])
+
+    def _items(self, columns: Columns) -> str:
+        return _named([self._fill(self._pick(_VALUES), columns) for _ in range(self._number(1, 3))])
+
     def _select(self) -> str:
         table, columns = self._table()
-        items = [self._fill(self._pick(_VALUES), columns) for _ in range(self._number(1, 3))]
-        return f"SELECT {_named(items)} FROM {table}{self._where(columns)}"
+        return f"SELECT {self._items(columns)} FROM {table}{self._where(columns)}"
 
     def _distinct(self) -> str:
         return self._select().replace("SELECT", "SELECT DISTINCT", 1)

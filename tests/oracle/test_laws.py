@@ -1,0 +1,220 @@
+"""Laws that hold whatever the right answer is: no oracle, nothing Spark and we get wrong alike.
+
+The rows, types and queries are those of `wild.py`. `make test-all` takes one seed, `make soak` as
+many as LAMINAR_EXAMPLES says, from LAMINAR_SEED on.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+import laminar
+from laminar.errors import LaminarError
+from laminar.testing.bags import assert_same_bag
+
+from .kinds import KINDS
+from .wild import WildCase, bind_empty, makes_sense, session_in, shown, wild_case
+from .wild_queries import Columns, WildWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+FIRST = int(os.environ.get("LAMINAR_SEED", "1"))
+COUNT = int(os.environ.get("LAMINAR_EXAMPLES", "8")) if "LAMINAR_SOAK" in os.environ else 1
+SEEDS = range(FIRST, FIRST + COUNT)
+
+Batch = dict[str, list[list[str]]]
+"""Table -> rows, as literals."""
+
+
+@contextmanager
+def opened(case: WildCase, spark: SparkSession, path: Path) -> Iterator[laminar.Database]:
+    with laminar.connect(path, spark=session_in(spark, case.zone)) as db:
+        db.execute("SET laminar.max_failures = 1000; SET laminar.retry_backoff_ms = 0")
+        for name, columns in case.tables.items():
+            listed = ", ".join(f"`{each}` {KINDS[kind].ddl}" for each, kind in columns.items())
+            db.execute(f"CREATE TABLE `{name}` ({listed})")
+        yield db
+
+
+def define(db: laminar.Database, views: dict[str, str]) -> None:
+    """Define those that can be; rows that are there may be ones for which a query fails."""
+    for name, query in views.items():
+        try:
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        except LaminarError:
+            continue
+
+
+def push(db: laminar.Database, batch: Batch) -> None:
+    for name, rows in batch.items():
+        if rows:
+            listed = ", ".join(f"({', '.join(row)})" for row in rows)
+            db.execute(f"INSERT INTO `{name}` VALUES {listed}")
+
+
+def take_back(db: laminar.Database, batch: Batch) -> None:
+    """Delete the rows of a batch, found by a column `id` that no other row has."""
+    for name, rows in batch.items():
+        if rows:
+            db.execute(f"DELETE FROM `{name}` WHERE id IN ({', '.join(row[0] for row in rows)})")
+
+
+def step(db: laminar.Database) -> None:
+    try:
+        db.step()
+    except LaminarError:
+        return  # of one view, which is then compared with none
+
+
+def contents(db: laminar.Database) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the rows of every view that has not failed, and can be read.
+
+    A view that is not stored is computed as it is read; what it casts may not be a number.
+    """
+    standing = db.sql(
+        "SELECT name FROM laminar_system.materialized_views WHERE state_reason IS NULL"
+    ).rows()
+    found = {}
+    for (name,) in standing:
+        with suppress(PySparkException):
+            found[name] = shown(db.sql(f"SELECT * FROM `{name}`").spark())
+    return found
+
+
+def compare(some: dict[str, Any], others: dict[str, Any], case: WildCase) -> int:
+    """Compare what both have, and return how much that was."""
+    both = some.keys() & others.keys()
+    for name in sorted(both):
+        try:
+            assert_same_bag(some[name], others[name])
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {case.views[name]}\n{error}") from error
+    return len(both)
+
+
+def batches(case: WildCase) -> list[Batch]:
+    """Return the rows of a case, each with an `id` of its own."""
+    number = 0
+    found: list[Batch] = []
+    for what, *given in case.steps:
+        if what == "change":
+            batch: Batch = {}
+            for name, rows in given[0].items():
+                batch[name] = [[str(number + at), *row[1:]] for at, row in enumerate(rows)]
+                number += len(rows)
+            found.append(batch)
+    return found
+
+
+def together(parts: Iterable[Batch]) -> Batch:
+    whole: Batch = {}
+    for part in parts:
+        for name, rows in part.items():
+            whole.setdefault(name, []).extend(rows)
+    return whole
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_epoch_or_many_in_any_order(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """Rows that come at once, before their views, in another order, give the same as one by one."""
+    chance = random.Random(seed)
+    case = wild_case(chance, spark)
+    many = batches(case)
+    gone = {name: chance.sample(rows, len(rows) // 2) for name, rows in together(many).items()}
+    with opened(case, spark, tmp_path / "many") as db:
+        define(db, case.views)
+        for batch in many:
+            push(db, batch)
+            step(db)
+        take_back(db, gone)
+        step(db)
+        slowly = contents(db)
+    with opened(case, spark, tmp_path / "once") as db:
+        for batch in reversed(many):
+            push(db, dict(reversed(batch.items())))
+        take_back(db, gone)
+        step(db)
+        define(db, dict(reversed(case.views.items())))
+        at_once = contents(db)
+    assert compare(slowly, at_once, case) > 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_taken_back_was_never_there(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    case = wild_case(random.Random(seed), spark)
+    first, *more = batches(case)
+    with opened(case, spark, tmp_path) as db:
+        push(db, first)
+        define(db, case.views)
+        step(db)
+        then = contents(db)
+        for batch in more:
+            push(db, batch)
+            step(db)
+        take_back(db, together(more))
+        step(db)
+        assert compare(then, contents(db), case) > 0
+
+
+LINEAR = (
+    "SELECT {items} FROM {of} x{where}",
+    "SELECT {items} FROM {of} x JOIN b y ON {on}",
+    "SELECT {items} FROM {of} x LEFT JOIN b y ON {on}",
+    "SELECT {items} FROM {of} x LEFT ANTI JOIN b y ON {on}",
+    "SELECT {items} FROM {of} x LEFT SEMI JOIN b y ON {on}",
+)
+"""Queries that are sums over the rows of `x`: over a union, the union of those over its parts."""
+
+
+def linear_queries(chance: random.Random, columns: Columns, other: Columns) -> Iterator[str]:
+    writer = WildWriter(chance, {"x": {f"x.{each}": kind for each, kind in columns.items()}})
+    while True:
+        yield chance.choice(LINEAR).format(
+            of="{of}",
+            items=writer.items(),
+            where=f" WHERE x.{chance.choice(list(columns))} IS NOT NULL",
+            on=f"x.{chance.choice(list(columns))} = y.{chance.choice(list(other))}",
+        )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_view_over_a_union_is_the_union_of_views(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    case = wild_case(chance, spark, views=0)
+    case.tables["c"] = case.tables["a"]
+    drawn = linear_queries(chance, case.tables["a"], case.tables["b"])
+    session = session_in(spark, case.zone)
+    with opened(case, spark, tmp_path) as db:
+        db.execute("CREATE MATERIALIZED VIEW u AS SELECT * FROM a UNION ALL SELECT * FROM c")
+        bind_empty(session, case)
+        while len(case.views) < 6:
+            query = next(drawn)
+            if makes_sense(session, query.format(of="a")):
+                case.views[f"v{len(case.views)}"] = query
+        for name, query in case.views.items():
+            define(db, {name: query.format(of="u")})
+            parts = f"{query.format(of='a')} UNION ALL {query.format(of='c')}"
+            define(db, {f"{name}_parts": parts})
+        for batch in batches(case):
+            rows = batch.get("a", [])
+            push(db, {"a": rows[::2], "b": batch.get("b", []), "c": rows[1::2]})
+            step(db)
+            now = contents(db)
+            parts_now = {
+                name.removesuffix("_parts"): rows for name, rows in now.items() if "_" in name
+            }
+            whole = {name: rows for name, rows in now.items() if name in case.views}
+            assert compare(whole, parts_now, case) > 0
