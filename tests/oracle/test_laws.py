@@ -18,11 +18,12 @@ from pyspark.errors import PySparkException
 
 import laminar
 from laminar.errors import LaminarError
+from laminar.model.quoting import backquoted
 from laminar.testing.bags import assert_same_bag
 
 from .kinds import KINDS
 from .wild import WildCase, bind_empty, makes_sense, session_in, shown, wild_case
-from .wild_queries import Columns, WildWriter
+from .wild_queries import WildWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,8 +43,10 @@ def opened(case: WildCase, spark: SparkSession, path: Path) -> Iterator[laminar.
     with laminar.connect(path, spark=session_in(spark, case.zone)) as db:
         db.execute("SET laminar.max_failures = 1000; SET laminar.retry_backoff_ms = 0")
         for name, columns in case.tables.items():
-            listed = ", ".join(f"`{each}` {KINDS[kind].ddl}" for each, kind in columns.items())
-            db.execute(f"CREATE TABLE `{name}` ({listed})")
+            listed = ", ".join(
+                f"{backquoted(each)} {KINDS[kind].ddl}" for each, kind in columns.items()
+            )
+            db.execute(f"CREATE TABLE {backquoted(name)} ({listed})")
         yield db
 
 
@@ -60,14 +63,16 @@ def push(db: laminar.Database, batch: Batch) -> None:
     for name, rows in batch.items():
         if rows:
             listed = ", ".join(f"({', '.join(row)})" for row in rows)
-            db.execute(f"INSERT INTO `{name}` VALUES {listed}")
+            db.execute(f"INSERT INTO {backquoted(name)} VALUES {listed}")
 
 
 def take_back(db: laminar.Database, batch: Batch) -> None:
     """Delete the rows of a batch, found by a column `id` that no other row has."""
     for name, rows in batch.items():
         if rows:
-            db.execute(f"DELETE FROM `{name}` WHERE id IN ({', '.join(row[0] for row in rows)})")
+            db.execute(
+                f"DELETE FROM {backquoted(name)} WHERE id IN ({', '.join(row[0] for row in rows)})"
+            )
 
 
 def step(db: laminar.Database) -> None:
@@ -169,23 +174,25 @@ def test_what_is_taken_back_was_never_there(spark: SparkSession, tmp_path: Path,
 
 LINEAR = (
     "SELECT {items} FROM {of} x{where}",
-    "SELECT {items} FROM {of} x JOIN b y ON {on}",
-    "SELECT {items} FROM {of} x LEFT JOIN b y ON {on}",
-    "SELECT {items} FROM {of} x LEFT ANTI JOIN b y ON {on}",
-    "SELECT {items} FROM {of} x LEFT SEMI JOIN b y ON {on}",
+    "SELECT {items} FROM {of} x JOIN {other} y ON {on}",
+    "SELECT {items} FROM {of} x LEFT JOIN {other} y ON {on}",
+    "SELECT {items} FROM {of} x LEFT ANTI JOIN {other} y ON {on}",
+    "SELECT {items} FROM {of} x LEFT SEMI JOIN {other} y ON {on}",
 )
 """Queries that are sums over the rows of `x`: over a union, the union of those over its parts."""
 
 
-def linear_queries(chance: random.Random, columns: Columns, other: Columns) -> Iterator[str]:
-    writer = WildWriter(chance, {"x": {f"x.{each}": kind for each, kind in columns.items()}})
-    while True:
-        yield chance.choice(LINEAR).format(
-            of="{of}",
-            items=writer.items(),
-            where=f" WHERE x.{chance.choice(list(columns))} IS NOT NULL",
-            on=f"x.{chance.choice(list(columns))} = y.{chance.choice(list(other))}",
-        )
+def linear_query(chance: random.Random, case: WildCase) -> str:
+    """Return a query over {of}, which has the columns of the first table."""
+    columns, (other, theirs) = next(iter(case.tables.values())), list(case.tables.items())[1]
+    ours = {f"x.{backquoted(each)}": kind for each, kind in columns.items()}
+    return chance.choice(LINEAR).format(
+        of="{of}",
+        other=backquoted(other),
+        items=WildWriter(chance, {"x": ours}).items(),
+        where=f" WHERE {chance.choice(list(ours))} IS NOT NULL",
+        on=f"{chance.choice(list(ours))} = y.{backquoted(chance.choice(list(theirs)))}",
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -194,27 +201,25 @@ def test_a_view_over_a_union_is_the_union_of_views(
 ) -> None:
     chance = random.Random(seed)
     case = wild_case(chance, spark, views=0)
-    case.tables["c"] = case.tables["a"]
-    drawn = linear_queries(chance, case.tables["a"], case.tables["b"])
+    first, second = case.tables
+    case.tables["third"] = case.tables[first]
     session = session_in(spark, case.zone)
+    bind_empty(session, case)
+    while len(case.views) < 6:
+        query = linear_query(chance, case)
+        if makes_sense(session, query.format(of=backquoted(first))):
+            case.views[f"v{len(case.views)}"] = query
     with opened(case, spark, tmp_path) as db:
-        db.execute("CREATE MATERIALIZED VIEW u AS SELECT * FROM a UNION ALL SELECT * FROM c")
-        bind_empty(session, case)
-        while len(case.views) < 6:
-            query = next(drawn)
-            if makes_sense(session, query.format(of="a")):
-                case.views[f"v{len(case.views)}"] = query
+        one, two = (f"SELECT * FROM {backquoted(name)}" for name in (first, "third"))
+        define(db, {"u": f"{one} UNION ALL {two}"})
         for name, query in case.views.items():
-            define(db, {name: query.format(of="u")})
-            parts = f"{query.format(of='a')} UNION ALL {query.format(of='c')}"
-            define(db, {f"{name}_parts": parts})
+            parts = [query.format(of=backquoted(each)) for each in (first, "third")]
+            define(db, {name: query.format(of="u"), f"{name}_parts": " UNION ALL ".join(parts)})
         for batch in batches(case):
-            rows = batch.get("a", [])
-            push(db, {"a": rows[::2], "b": batch.get("b", []), "c": rows[1::2]})
+            rows = batch[first]
+            push(db, {first: rows[::2], second: batch[second], "third": rows[1::2]})
             step(db)
             now = contents(db)
-            parts_now = {
-                name.removesuffix("_parts"): rows for name, rows in now.items() if "_" in name
-            }
-            whole = {name: rows for name, rows in now.items() if name in case.views}
+            parts_now = {each.removesuffix("_parts"): now[each] for each in now if "_" in each}
+            whole = {name: now[name] for name in now.keys() & case.views.keys()}
             assert compare(whole, parts_now, case) > 0

@@ -1,7 +1,8 @@
 """Views over columns of every type, in every zone, through changes, reopening, pauses and restores.
 
-`make soak` runs them: LAMINAR_EXAMPLES=200 so many, from LAMINAR_SEED on. A failure prints its
-case.
+`make test-all` runs one that it has never run before: its seed is the day. `make soak` runs more:
+LAMINAR_EXAMPLES=200 so many, from LAMINAR_SEED on. What fails is written into fixtures/wild, where
+it is run for ever after.
 """
 
 from __future__ import annotations
@@ -10,22 +11,25 @@ import json
 import os
 import random
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from .wild import WildRun, wild_case
+from .wild import WildCase, WildRun, wild_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FIRST = int(os.environ.get("LAMINAR_SEED", "1"))
-COUNT = int(os.environ.get("LAMINAR_EXAMPLES", "8"))
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+KEPT = Path(__file__).parent / "fixtures" / "wild"
+TODAY = int(datetime.now(UTC).strftime("%Y%m%d"))
+FIRST = int(os.environ.get("LAMINAR_SEED", TODAY))
+COUNT = int(os.environ.get("LAMINAR_EXAMPLES", "8")) if "LAMINAR_SOAK" in os.environ else 1
 
 
-@pytest.mark.spark
-@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
 def test_wild_views_equal_what_spark_answers(
     spark: SparkSession, tmp_path: Path, seed: int
@@ -34,6 +38,14 @@ def test_wild_views_equal_what_spark_answers(
     try:
         tally = WildRun(case, spark, tmp_path / "state").run()
     except Exception as error:
-        error.add_note(f"seed {seed}\n{json.dumps(asdict(case))}")
+        kept = KEPT / f"seed_{seed}.json"
+        kept.write_text(json.dumps(asdict(case), indent=1), encoding="utf-8")
+        error.add_note(f"seed {seed} is kept as {kept.name}\n{kept.read_text(encoding='utf-8')}")
         raise
     assert tally.compared > 0
+
+
+@pytest.mark.parametrize("kept", [each.name for each in sorted(KEPT.glob("*.json"))])
+def test_what_failed_once_stays_right(spark: SparkSession, tmp_path: Path, kept: str) -> None:
+    case = WildCase(**json.loads((KEPT / kept).read_text(encoding="utf-8")))
+    assert WildRun(case, spark, tmp_path / "state").run().compared > 0

@@ -7,7 +7,7 @@ there. A case is plain JSON, so that a failure can be kept.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import laminar
 from laminar.errors import LaminarError
+from laminar.model.quoting import backquoted
 from laminar.testing.bags import assert_same_bag
 
 from .kinds import KINDS, NUMBERS, TEXTS, TIMES
@@ -51,17 +52,18 @@ class Tally:
 def wild_case(chance: random.Random, spark: SparkSession, *, views: int = 8) -> WildCase:
     """Make one up; queries that Spark's analyzer refuses are drawn again."""
     family = chance.choice(FAMILIES)
+    words = _names(chance, spark)
     tables: dict[str, Columns] = {
-        name: {
+        next(words): {
             "id": "int",
-            **{f"{name}{at}": chance.choice(sorted(family)) for at in range(chance.randint(2, 4))},
+            **{next(words): chance.choice(sorted(family)) for _ in range(chance.randint(2, 4))},
         }
-        for name in ("a", "b")
+        for _ in range(2)
     }
     case = WildCase(chance.choice(ZONES), tables)
     session = session_in(spark, case.zone)
     bind_empty(session, case)
-    writer = WildWriter(chance, tables)
+    writer = WildWriter(chance, _written(chance, tables))
     while len(case.views) < views:
         query = writer.query()
         if makes_sense(session, query):
@@ -72,6 +74,29 @@ def wild_case(chance: random.Random, spark: SparkSession, *, views: int = 8) -> 
         case.steps.append(_change(chance, tables) if step == "change" else [step])
     case.steps.append(_change(chance, tables))
     return case
+
+
+def _names(chance: random.Random, spark: SparkSession) -> Iterator[str]:
+    """Give plain names, or the words that mean something to Spark's parser."""
+    words = [f"n{at}" for at in range(12)]
+    if chance.random() < 0.5:
+        words = [
+            word.lower() for (word,) in spark.sql("SELECT keyword FROM sql_keywords()").collect()
+        ]
+        chance.shuffle(words)
+    return iter(words)
+
+
+def _written(chance: random.Random, tables: dict[str, Columns]) -> dict[str, Columns]:
+    """Return the names as queries say them: as they are, or in backquotes."""
+
+    def said(name: str) -> str:
+        return chance.choice((name, backquoted(name)))
+
+    return {
+        said(name): {said(column): kind for column, kind in columns.items()}
+        for name, columns in tables.items()
+    }
 
 
 def _change(chance: random.Random, tables: dict[str, Columns]) -> list[Any]:
@@ -107,9 +132,9 @@ class WildRun:
         try:
             for name, columns in self._case.tables.items():
                 listed = ", ".join(
-                    f"{column} {KINDS[kind].ddl}" for column, kind in columns.items()
+                    f"{backquoted(column)} {KINDS[kind].ddl}" for column, kind in columns.items()
                 )
-                self._db.execute(f"CREATE TABLE {name} ({listed})")
+                self._db.execute(f"CREATE TABLE {backquoted(name)} ({listed})")
             half = len(self._case.views) // 2
             names = list(self._case.views)
             self._define(names[:half])
@@ -144,7 +169,7 @@ class WildRun:
         for name, rows in added.items():
             if rows:
                 listed = ", ".join(f"({', '.join(row)})" for row in rows)
-                self._db.execute(f"INSERT INTO {name} VALUES {listed}")
+                self._db.execute(f"INSERT INTO {backquoted(name)} VALUES {listed}")
                 self._rows[name] += rows
         self._step()
 
@@ -152,7 +177,7 @@ class WildRun:
         """Delete one row as the database itself shows it."""
         if not self._rows[table]:
             return
-        shown = self._db.sql(f"SELECT * FROM {table}").rows()
+        shown = self._db.sql(f"SELECT * FROM {backquoted(table)}").rows()
         if len(shown) != len(self._rows[table]):
             return  # some of this change are not committed yet
         at = number % len(shown)
@@ -219,13 +244,13 @@ class WildRun:
 
     def _compare(self, when: str) -> None:
         for name in [*self._case.tables, *self._defined]:
-            query = self._case.views.get(name, f"SELECT * FROM {name}")
+            query = self._case.views.get(name, f"SELECT * FROM {backquoted(name)}")
             try:
                 truth = self._answer(query)
             except Exception:  # overflow, a cast that fails: there is no answer now
                 self.tally.failed_alike += 1
                 continue
-            found = shown(self._db.sql(f"SELECT * FROM {name}").spark())
+            found = shown(self._db.sql(f"SELECT * FROM {backquoted(name)}").spark())
             try:
                 assert_same_bag(found, truth)
             except AssertionError as error:
@@ -268,15 +293,16 @@ def _bind(session: SparkSession, name: str, columns: Columns, rows: list[list[st
     given = " UNION ALL ".join(
         "SELECT "
         + ", ".join(
-            f"CAST({each} AS {kind}) AS {column}"
+            f"CAST({each} AS {kind}) AS {backquoted(column)}"
             for each, column, kind in zip(row, columns, types, strict=True)
         )
         for row in rows
     )
     nothing = ", ".join(
-        f"CAST(NULL AS {kind}) AS {column}" for column, kind in zip(columns, types, strict=True)
+        f"CAST(NULL AS {kind}) AS {backquoted(column)}"
+        for column, kind in zip(columns, types, strict=True)
     )
-    session.sql(given or f"SELECT {nothing} WHERE FALSE").createOrReplaceTempView(name)
+    session.sql(given or f"SELECT {nothing} WHERE FALSE").createOrReplaceTempView(backquoted(name))
 
 
 def shown(frame: DataFrame) -> list[tuple[Any, ...]]:
