@@ -27,7 +27,7 @@ test-matrix: test-spark41 test-spark42
 
 test-spark41: .venv-spark41/.ready
 test-spark42: .venv-spark42/.ready
-.venv-spark41/.ready: PINS := 'pyspark[connect]==4.1.*' 'sqlglot==30.0.0'
+.venv-spark41/.ready: PINS := 'pyspark[connect]==4.1.*' 'sqlglot==30.1.0'
 .venv-spark42/.ready: PINS := 'pyspark[connect]==4.2.*'
 
 SAMPLE := tests/sql tests/plan tests/delta tests/runtime tests/oracle/test_operators.py tests/oracle/test_random.py \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 
 import laminar
@@ -15,6 +16,11 @@ from laminar.runtime.spark.portable import PortableSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+needs_known = pytest.mark.skipif(
+    not fast.is_known(pyspark.__version__), reason="nothing uses the internals of this Spark"
+)
 
 
 class ConnectSession:
@@ -35,6 +41,7 @@ def free(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> N
     caplog.set_level(logging.INFO, "laminar.spark")
 
 
+@needs_known
 @pytest.mark.spark
 @pytest.mark.usefixtures("free")
 def test_a_session_whose_internals_are_known_is_used_the_fast_way(
@@ -68,6 +75,7 @@ def removed(*_: object) -> object:
     raise TypeError("'JavaPackage' object is not callable")
 
 
+@needs_known
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("broken", "why"),
@@ -89,6 +97,7 @@ def test_internals_of_another_shape_are_noticed_by_trying(
     assert f"the portable way: its internals are not as they are known: {why}" in caplog.text
 
 
+@needs_known
 @pytest.mark.spark
 @pytest.mark.usefixtures("free")
 def test_a_plan_that_gives_something_else_is_noticed(
@@ -100,6 +109,7 @@ def test_a_plan_that_gives_something_else_is_noticed(
     assert "is not what it must be" in caplog.text
 
 
+@needs_known
 @pytest.mark.spark
 def test_the_environment_may_say_which(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -122,6 +132,7 @@ def test_a_way_that_there_is_not_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
         choose(ConnectSession())  # type: ignore[arg-type]
 
 
+@needs_known
 def test_an_unknown_version_is_started_the_portable_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(FORCED, raising=False)
     assert way_to_start() is FastSpark

@@ -245,8 +245,10 @@ def _unchanged(spark: SparkSession, made: SparkSession) -> dict[str, str]:
 
 def _beside(spark: SparkSession) -> SparkSession:
     # Over Spark Connect, a session of Spark 4.1 or 4.2 can only be cloned.
-    make = getattr(spark, "newSession", None) or getattr(spark, "cloneSession")  # noqa: B009
-    made: SparkSession = make()
+    if hasattr(spark, "newSession"):
+        return spark.newSession()
+    spark.conf.get("spark.sql.session.timeZone")  # a server clones what it has heard of
+    made: SparkSession = getattr(spark, "cloneSession")()  # noqa: B009 - only there
     return made
 
 
