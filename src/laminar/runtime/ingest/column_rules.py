@@ -29,8 +29,7 @@ from laminar.errors import (
 from laminar.model.trace import WEIGHT
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.sql import forbidden_functions
-from laminar.sql.keywords import keywords
-from laminar.sql.tokens import tokenize
+from laminar.sql.nested_queries import holds_query
 
 if TYPE_CHECKING:
     from laminar.runtime.catalog.compile_view import Analyzer
@@ -40,7 +39,6 @@ BROKEN = "__broken"
 """Which rule a row breaks, by its place among all; NULL if none."""
 
 _NEW = f"{WEIGHT} > 0"
-_QUERIES = keywords("SELECT")
 _CLOCK = ("now", "current_timestamp", "current_date", "localtimestamp", "curdate", "current_time")
 
 
@@ -187,7 +185,7 @@ def _row(kinds: Mapping[str, str]) -> str:
 
 def _refuse_chance(value: str, what: str, relation: str, allowed: tuple[str, ...] = ()) -> None:
     """Refuse what would be another value tomorrow; rows decide, and nothing else."""
-    if any(token.is_word(*_QUERIES) for token in tokenize(value)):
+    if holds_query(value):
         raise NotSupported(f"a subquery in {what} of {relation}", "use the columns of the row")
     for function, _ in forbidden_functions(value):
         if function not in allowed:

@@ -23,7 +23,7 @@ from laminar.runtime.statements.replace import rebuild_callers
 from laminar.sql import forbidden_functions, unfinished_times
 from laminar.sql.function_calls import called, with_values
 from laminar.sql.keywords import keywords
-from laminar.sql.tokens import tokenize
+from laminar.sql.nested_queries import holds_query
 
 if TYPE_CHECKING:
     from laminar.runtime.catalog.catalog import Catalog
@@ -112,8 +112,7 @@ def _refuse_body(made: FunctionDefinition) -> None:
         for time, _, _ in unfinished_times(text):
             why = f"'{time}' may stand for another time tomorrow"
             raise InvalidFunction(made.name, why, "write the whole time")
-        tokens = tokenize(text)
-        if any(token.is_word("SELECT") for token in tokens):
+        if holds_query(text):
             hint = "give it what it needs as an argument"
             raise InvalidFunction(made.name, "a subquery stands in it", hint)
     if called(made.body, ["arrays_zip"]):
