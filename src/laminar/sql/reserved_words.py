@@ -39,7 +39,7 @@ _BEGIN_VALUE = keywords(
 )
 """Where a value is expected, these are names only before something that ends a value."""
 
-_NO_PREFIX = keywords("ANY AS FROM VALUES WHERE WITH")
+_NO_PREFIX = keywords("ANY AS FROM IF VALUES WHERE WITH")
 """Before a sign, these are what the sign follows."""
 
 _STRICT = keywords(
