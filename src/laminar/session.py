@@ -21,7 +21,6 @@ from laminar.errors import (
     InvalidSetting,
     NotSupported,
     ReadOnlyDatabase,
-    SqlSyntaxError,
     StoreUnwritable,
     WriterBusy,
 )
@@ -39,9 +38,9 @@ from laminar.runtime.statements.attach_dag import attach
 from laminar.runtime.statements.create_drop import configure_source
 from laminar.runtime.statements.dispatch import StatementRunner
 from laminar.runtime.statements.dml import Dml
-from laminar.runtime.statements.query import Reader
+from laminar.runtime.statements.query import Reader, asked
 from laminar.runtime.statements.user_code import register_function
-from laminar.sql import Describe, Explain, Query, Show, Use, parse_script, parse_statement
+from laminar.sql import Describe, Explain, Query, Show, Use, parse_script
 from laminar.sql.parameters import Arguments, with_arguments
 from laminar.sql.time_travel import Past
 from laminar.store import ManifestStore, SegmentStore, StateLock
@@ -175,11 +174,7 @@ class Database:
                 and nothing else, whatever they hold.
             as_of_epoch: an older epoch to read, like AS OF EPOCH in the query.
         """
-        query = with_arguments(query, args)
-        statement = parse_statement(query)
-        if not isinstance(statement, Query):
-            error = SqlSyntaxError("this is not a query", hint="run other statements with execute")
-            raise error.at(query, statement.location.offset)
+        statement = asked(query, args)
         if as_of_epoch is not None:
             if statement.as_of_epoch not in (None, as_of_epoch) or statement.pasts:
                 raise NotSupported("two epochs in one query", "a query reads one of everything")

@@ -50,7 +50,7 @@ class Catalog:
 
     def resolve(self, name: str) -> str:
         """Return a relation's name as it was defined; names are found whatever their case."""
-        local = local_name(name).lower()
+        local = (local_name(name) if "." in name else name).lower()
         for known in self.definitions:
             if known.lower() == local:
                 return known
