@@ -10,7 +10,7 @@ from pathlib import Path
 from laminar.errors.store import EpochExists, EpochNotFound, ManifestCorrupt
 from laminar.model.trace import Manifest
 from laminar.store import durable_files
-from laminar.store.sealed import Unsealed, seal, unseal
+from laminar.store.durable_files import Unsealed, seal, unseal
 
 MANIFESTS = "manifests"
 """The folder of all manifests under the store's root."""
