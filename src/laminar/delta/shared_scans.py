@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laminar.delta.block import prefixed
 from laminar.delta.change import Change
+from laminar.delta.linear import prefixed
 from laminar.delta.partials import grouping, partial_columns
 from laminar.delta.program import Merged
 from laminar.model.trace import WEIGHT
