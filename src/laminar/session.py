@@ -31,7 +31,7 @@ from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.engine.driver import Driver
 from laminar.runtime.engine.engine import Engine
 from laminar.runtime.engine.recover import Definitions, complete, recover, restore
-from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.epoch.outcome import EpochReport
 from laminar.runtime.output.subscriptions import Subscription
 from laminar.runtime.spark.session import own_session, start_spark
 from laminar.runtime.statements.attach_dag import attach

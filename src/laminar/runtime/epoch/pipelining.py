@@ -18,8 +18,7 @@ from laminar.model.trace import Trace
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.epoch.attempt import EpochAttempt, Launcher
 from laminar.runtime.epoch.flight import DeltaNotice
-from laminar.runtime.epoch.outcome import Outcome, sizes_of
-from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.epoch.outcome import EpochReport, Outcome, sizes_of
 from laminar.runtime.epoch.runner import EpochRunner, StartedEpoch, files_of
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.ledger import Ledger

@@ -13,8 +13,7 @@ from laminar.model.trace import Trace
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.epoch import late_rows
 from laminar.runtime.epoch.attempt import Launcher
-from laminar.runtime.epoch.outcome import Outcome, first_of, held_reports, told_of
-from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.epoch.outcome import EpochReport, Outcome, first_of, held_reports, told_of
 from laminar.runtime.epoch.view_executor import MvPipelineExecutor, PassedOver
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.late_batch import LateBatch

@@ -14,9 +14,8 @@ from laminar.model.trace_name import partial_trace, pending_trace, view_of
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.epoch.attempt import EpochAttempt, Launcher
 from laminar.runtime.epoch.flight import DeltaNotice
-from laminar.runtime.epoch.outcome import Outcome, sizes_of
+from laminar.runtime.epoch.outcome import Outcome, ViewReport, sizes_of
 from laminar.runtime.epoch.python_operators import restore
-from laminar.runtime.epoch.report import ViewReport
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.history.turn import inside
