@@ -25,8 +25,7 @@ from laminar.runtime.epoch.runner import EpochRunner
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.differences import Differences
-from laminar.runtime.history.interrupts import INTERRUPTS
-from laminar.runtime.history.ledger import Contents, Ledger
+from laminar.runtime.history.ledger import INTERRUPTS, Contents, Ledger
 from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.history.timeline import Timeline
 from laminar.runtime.history.turn import inside

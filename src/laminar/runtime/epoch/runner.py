@@ -18,8 +18,7 @@ from laminar.runtime.epoch.view_executor import MvPipelineExecutor, PassedOver
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.late_batch import LateBatch
 from laminar.runtime.event_time.watermarks import EpochTime
-from laminar.runtime.history.interrupts import INTERRUPTS
-from laminar.runtime.history.ledger import Ledger
+from laminar.runtime.history.ledger import INTERRUPTS, Ledger
 from laminar.runtime.ingest.arriving_rows import as_late
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.primary_keys import Upserts
