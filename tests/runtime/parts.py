@@ -22,7 +22,7 @@ from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.ledger import Contents, Ledger
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
 from laminar.runtime.scheduling.scheduler import ViewScheduler
 from laminar.runtime.scheduling.view_progress import ViewProgress

@@ -27,7 +27,7 @@ from laminar.runtime.epoch.view_executor import MvPipelineExecutor, PassedOver
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.ledger import Contents, Ledger
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.runtime.scheduling.scheduler import ViewScheduler

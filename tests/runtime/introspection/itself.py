@@ -17,7 +17,7 @@ from laminar.runtime.epoch.executor import CurrentExecutor
 from laminar.runtime.epoch.outcome import EpochReport, HeldReport, ViewReport
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.ledger import Contents
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.output.changelog import DagChangelogPropagator
 from laminar.runtime.output.outputs import Outputs

@@ -20,7 +20,7 @@ from laminar.runtime.engine.follow import Follower, as_stored
 from laminar.runtime.engine.open import define
 from laminar.runtime.engine.parts import Parts
 from laminar.runtime.epoch.outcome import EpochReport
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.spark.statement_cache import remove_links
 from laminar.store import LoggedEpoch, Range
 

@@ -26,8 +26,7 @@ from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.ledger import INTERRUPTS, Contents, Ledger
-from laminar.runtime.history.snapshot import Snapshot
-from laminar.runtime.history.timeline import Timeline
+from laminar.runtime.history.timeline import Snapshot, Timeline
 from laminar.runtime.history.turn import inside
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.primary_keys import Upserts

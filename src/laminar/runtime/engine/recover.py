@@ -33,7 +33,7 @@ from laminar.runtime.engine.level import level_turn
 from laminar.runtime.engine.open import attach_operator, build_source, define
 from laminar.runtime.engine.outdated import outdated
 from laminar.runtime.history.ledger import INTERRUPTS
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.output.sinks import SinkDefinition
 from laminar.runtime.spark.session import fixed_settings
 from laminar.store import ManifestStore

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from laminar.runtime.history.differences import ChangeFrame
-    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Snapshot
     from laminar.runtime.output.changelog import DagChangelogPropagator
 
 _LOG = logging.getLogger("laminar.sinks")

@@ -21,8 +21,7 @@ from laminar.store.cursors import SUBSCRIPTIONS, Cursor, CursorStore
 
 if TYPE_CHECKING:
     from laminar.runtime.catalog.defined import Defined
-    from laminar.runtime.history.snapshot import Snapshot
-    from laminar.runtime.history.timeline import Timeline
+    from laminar.runtime.history.timeline import Snapshot, Timeline
     from laminar.runtime.output.changelog import DagChangelogPropagator
 
 _T = TypeVar("_T")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from laminar.runtime.engine.engine import Engine
-    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Snapshot
     from laminar.runtime.relations.bindings import Bindings
     from laminar.store import PendingBatch, SegmentStore
 

@@ -20,8 +20,8 @@ from laminar.errors import (
 from laminar.model.quoting import backquoted, string_literal
 from laminar.runtime.catalog.function_definitions import UserFunctions
 from laminar.runtime.history.differences import Differences
-from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.history.table_changes import changed_rows, changed_shape
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import versions_of
