@@ -217,7 +217,7 @@ from laminar.result import (
 from laminar.runtime.catalog.compile_view import (
     RefreshPolicy,
 )
-from laminar.runtime.catalog.time_settings import (
+from laminar.runtime.catalog.settings import (
     TimeSettings,
 )
 from laminar.runtime.engine.background_loop import (

@@ -26,8 +26,8 @@ from laminar.errors import (
 )
 from laminar.model.event_time import END_OF_TIME
 from laminar.result import Changes, Result
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.catalog.source_options import to_options
-from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.engine.driver import Driver
 from laminar.runtime.engine.engine import Engine
 from laminar.runtime.engine.recover import Definitions, complete, recover, restore

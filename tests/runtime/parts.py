@@ -17,8 +17,7 @@ from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.compile_view import Analyzer
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import LateDefinition, ViewDefinition, to_json
-from laminar.runtime.catalog.settings import Settings
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.ledger import Contents, Ledger

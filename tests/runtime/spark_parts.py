@@ -17,8 +17,7 @@ from laminar.model.trace import ARRIVAL, WEIGHT, Trace
 from laminar.mv import MvState
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import to_json
-from laminar.runtime.catalog.settings import Settings
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.epoch.attempt import Launcher
 from laminar.runtime.epoch.executor import CurrentExecutor
 from laminar.runtime.epoch.full_query import FullQueries

@@ -10,8 +10,7 @@ from laminar.errors import OperatorNotFound
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition
 from laminar.runtime.catalog.python_objects import OBJECT
-from laminar.runtime.catalog.settings import Settings
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import Settings, TimeSettings
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laminar.connectors.source import close
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.engine.apply_settings import AppliedSettings
 from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.follow import Follower, as_stored

@@ -11,8 +11,7 @@ from laminar.model.state import EngineState
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import to_json
-from laminar.runtime.catalog.settings import Settings
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.engine.checkpoints import Checkpoints
 from laminar.runtime.engine.work import Work
 from laminar.runtime.epoch.attempt import Launcher

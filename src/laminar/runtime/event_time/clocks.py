@@ -13,8 +13,8 @@ from laminar.model.trace import Manifest, Trace
 from laminar.model.trace_name import view_of
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.catalog.source_options import InletOptions, parse
-from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.event_time.due import (
     aging_due,
     cutoffs,
