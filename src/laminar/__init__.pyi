@@ -73,12 +73,10 @@ from laminar.dag import (
 from laminar.dag.diamond import (
     ConsistencyGroup,
     Diamond,
-    compute_consistency_groups,
-    detect_diamonds,
-)
-from laminar.dag.policies import (
     DiamondConsistency,
     DiamondSchedulePolicy,
+    compute_consistency_groups,
+    detect_diamonds,
     is_group_due,
 )
 from laminar.dag.watermark import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from laminar.dag.policies import is_group_due
+from laminar.dag.diamond import is_group_due
 from laminar.mv import MvState
 from laminar.mv.schedule import EVERY_EPOCH, Schedule, effective, parse_schedule
 from laminar.runtime.catalog.consistency_groups import ViewGroup

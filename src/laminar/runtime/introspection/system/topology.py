@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laminar.dag import DagChannelType, DagNodeType
-from laminar.dag.policies import DiamondConsistency
+from laminar.dag.diamond import DiamondConsistency
 from laminar.runtime.catalog.consistency_groups import groups_of
 from laminar.runtime.introspection.system.node_position import epoch_of, wave_of
 from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
