@@ -30,9 +30,8 @@ from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.typer import SparkTyper
-from laminar.runtime.spark.workspace import Workspaces
+from laminar.runtime.spark.workspace import Environment, Workspaces
 from laminar.testing import ManualClock
 
 from .parts import START, catalog

@@ -31,7 +31,7 @@ from laminar.store.links import SegmentGone
 if TYPE_CHECKING:
     from laminar.runtime.catalog.settings import Settings
     from laminar.runtime.history.ledger import Ledger
-    from laminar.runtime.spark.environment import Environment
+    from laminar.runtime.spark.workspace import Environment
 
 _LOG = logging.getLogger("laminar.checkpoint")
 _TRIES = 3

@@ -35,11 +35,10 @@ from laminar.runtime.output.outputs import Outputs
 from laminar.runtime.output.sinks import Publisher
 from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.session import base_session, fixed_settings, own_session
 from laminar.runtime.spark.session_functions import PythonFunctions
 from laminar.runtime.spark.typer import SparkTyper
-from laminar.runtime.spark.workspace import Workspaces
+from laminar.runtime.spark.workspace import Environment, Workspaces
 from laminar.store import SegmentStore
 from laminar.store.cursors import CursorStore
 

@@ -27,8 +27,8 @@ from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.session import suit
+from laminar.runtime.spark.workspace import Environment
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from laminar.runtime.history.ledger import Ledger
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.environment import Environment
+from laminar.runtime.spark.workspace import Environment
 from laminar.store import Range, discard
 
 _LOG = logging.getLogger("laminar.epochs")

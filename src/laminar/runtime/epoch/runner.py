@@ -25,8 +25,8 @@ from laminar.runtime.ingest.primary_keys import Upserts
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.session import suit
+from laminar.runtime.spark.workspace import Environment
 from laminar.store import LoggedEpoch, Range, discard
 
 

@@ -21,8 +21,7 @@ from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.history.turn import inside
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan, Move
-from laminar.runtime.spark.environment import Environment
-from laminar.runtime.spark.workspace import Workspace
+from laminar.runtime.spark.workspace import Environment, Workspace
 from laminar.store import discard
 
 
