@@ -13,9 +13,8 @@ from typing import Any, NoReturn
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.mv import MvState
-from laminar.runtime.catalog.catalog import Catalog
+from laminar.runtime.catalog.catalog import Catalog, Defined
 from laminar.runtime.catalog.compile_view import Analyzer
-from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import LateDefinition, ViewDefinition, to_json
 from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.event_time.clocks import EventTime

@@ -15,7 +15,7 @@ from laminar.model.ids import NodeId
 from laminar.model.state import EngineState
 from laminar.model.trace import ARRIVAL, WEIGHT, Trace
 from laminar.mv import MvState
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import to_json
 from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.epoch.attempt import Launcher

@@ -22,7 +22,7 @@ from laminar.dag.barrier import BarrierType, CheckpointBarrier
 from laminar.errors import SegmentMissing
 from laminar.model.ids import NodeId
 from laminar.model.trace import Manifest
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch.python_operators import operator_state
 from laminar.runtime.history.turn import inside
 from laminar.store import LoggedEpoch

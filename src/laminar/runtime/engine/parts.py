@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laminar.model.state import EngineState
-from laminar.runtime.catalog.catalog import Catalog
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Catalog, Defined
 from laminar.runtime.catalog.definitions import to_json
 from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.engine.checkpoints import Checkpoints

@@ -15,7 +15,7 @@ from laminar.delta.program import Program
 from laminar.errors import FunctionNotRegistered
 from laminar.model.trace import WEIGHT, Segment, Trace
 from laminar.model.trace_name import partial_trace, view_of
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.epoch.executor import CurrentExecutor, named_error
 from laminar.runtime.epoch.full_query import FullQueries

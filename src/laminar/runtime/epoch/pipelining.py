@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from laminar.delta.change import Version
 from laminar.delta.program import Aged, Emitted, Late, Periodic
 from laminar.model.trace import Trace
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch.attempt import EpochAttempt, Launcher
 from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.outcome import EpochReport, Outcome, sizes_of

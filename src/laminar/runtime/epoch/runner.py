@@ -10,7 +10,7 @@ from time import perf_counter
 from laminar.checkpoint.in_flight import Delivered
 from laminar.delta.change import Version
 from laminar.model.trace import Trace
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch import late_rows
 from laminar.runtime.epoch.attempt import Launcher
 from laminar.runtime.epoch.outcome import EpochReport, Outcome, first_of, held_reports, told_of

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from laminar.model.trace import Segment, Trace
 from laminar.model.trace_name import partial_trace, pending_trace, view_of
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch.attempt import EpochAttempt, Launcher
 from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.outcome import Outcome, ViewReport, sizes_of

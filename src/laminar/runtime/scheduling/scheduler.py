@@ -15,8 +15,8 @@ from laminar.model.trace import Manifest
 from laminar.mv import MvState
 from laminar.mv.retry import Failure, RetryPolicy
 from laminar.mv.schedule import Schedule
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.consistency_groups import ViewGroup, groups_of
-from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.scheduling.epoch_plan import EpochPlan, Hold, Skip, plan_steps
 from laminar.runtime.scheduling.hold_reasons import HoldRules, schedules_of
 from laminar.runtime.scheduling.view_progress import ViewProgress
