@@ -17,8 +17,14 @@ from laminar.mv.retry import Failure, RetryPolicy
 from laminar.mv.schedule import Schedule
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.consistency_groups import ViewGroup, groups_of
-from laminar.runtime.scheduling.epoch_plan import EpochPlan, Hold, Skip, plan_steps
-from laminar.runtime.scheduling.hold_reasons import HoldRules, schedules_of
+from laminar.runtime.scheduling.epoch_plan import (
+    EpochPlan,
+    Hold,
+    HoldRules,
+    Skip,
+    plan_steps,
+    schedules_of,
+)
 from laminar.runtime.scheduling.view_progress import ViewProgress
 
 if TYPE_CHECKING:
