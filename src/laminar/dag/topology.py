@@ -1,4 +1,4 @@
-"""The DAG itself: immutable, ordered, and ready to be run: where a node's output goes is worked out once."""
+"""The DAG itself: immutable, ordered, and ready to be run, with the way of every output."""
 
 from __future__ import annotations
 
