@@ -143,7 +143,11 @@ class ViewScheduler:
         groups = self.groups()
         locked = frozenset[str]().union(*tuple(self._locked.values()))
         situation = HoldRules(
-            self._defined.catalog, self.progress, locked, now_ms, self._functions()
+            self._defined.catalog,
+            self.progress,
+            locked,
+            now_ms,
+            self._functions() if self._defined.catalog.functions.by_name else frozenset(),
         )
         skipped = situation.skipped(groups, frozenset(forced))
         for view, reason in (failed or {}).items():
@@ -204,6 +208,8 @@ class ViewScheduler:
 
     def failed(self, failures: Mapping[str, str], now_ms: int) -> dict[str, Failure]:
         """Return the failures to remember when some views failed, and why."""
+        if not failures:
+            return {}
         policy, known = self.retry_policy(), self.progress.failures
         return {
             view: policy.failed(known.get(view), reason, now_ms)
