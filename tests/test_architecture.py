@@ -604,7 +604,6 @@ MIRRORS = {
     "status": {"cli", "runtime.introspection"},
     "topology": {"dag", "runtime.introspection.system"},
     # The errors of a part are called like the part, or like the module.
-    "environment": {"errors", "runtime.spark"},
     "event_time": {"errors", "model"},
     # The tracker of a DAG is the tracker of views; a typer for tests stands in for Spark's.
     "watermark": {"dag", "mv"},

@@ -24,7 +24,10 @@ PIPELINE = """
       WITH (connector = 'files', path = '{folder}', format = 'json');
     CREATE MATERIALIZED VIEW counts AS SELECT symbol, COUNT(*) AS n FROM trades GROUP BY symbol"""
 WARM_UP = 2
-"""Epochs before the one that is looked at: plans are cached by then."""
+"""Epochs and reads before the one that is looked at: it is a warm path that counts.
+
+Plans are cached by then, and the text of a query that came before is not read again.
+"""
 
 
 class CalledModules:

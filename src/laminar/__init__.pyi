@@ -73,12 +73,10 @@ from laminar.dag import (
 from laminar.dag.diamond import (
     ConsistencyGroup,
     Diamond,
-    compute_consistency_groups,
-    detect_diamonds,
-)
-from laminar.dag.policies import (
     DiamondConsistency,
     DiamondSchedulePolicy,
+    compute_consistency_groups,
+    detect_diamonds,
     is_group_due,
 )
 from laminar.dag.watermark import (
@@ -217,7 +215,7 @@ from laminar.result import (
 from laminar.runtime.catalog.compile_view import (
     RefreshPolicy,
 )
-from laminar.runtime.catalog.time_settings import (
+from laminar.runtime.catalog.settings import (
     TimeSettings,
 )
 from laminar.runtime.engine.background_loop import (
@@ -226,12 +224,12 @@ from laminar.runtime.engine.background_loop import (
 from laminar.runtime.epoch.executor import (
     DagExecutor,
 )
-from laminar.runtime.epoch.python_operators import (
-    OperatorContext,
-)
-from laminar.runtime.epoch.report import (
+from laminar.runtime.epoch.outcome import (
     EpochReport,
     ViewReport,
+)
+from laminar.runtime.epoch.python_operators import (
+    OperatorContext,
 )
 from laminar.runtime.epoch.view_executor import (
     MvPipelineExecutor,

@@ -21,27 +21,26 @@ from laminar.errors import (
     InvalidSetting,
     NotSupported,
     ReadOnlyDatabase,
-    SqlSyntaxError,
     StoreUnwritable,
     WriterBusy,
 )
 from laminar.model.event_time import END_OF_TIME
 from laminar.result import Changes, Result
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.catalog.source_options import to_options
-from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.engine.driver import Driver
 from laminar.runtime.engine.engine import Engine
 from laminar.runtime.engine.recover import Definitions, complete, recover, restore
-from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.epoch.outcome import EpochReport
 from laminar.runtime.output.subscriptions import Subscription
 from laminar.runtime.spark.session import own_session, start_spark
 from laminar.runtime.statements.attach_dag import attach
 from laminar.runtime.statements.create_drop import configure_source
 from laminar.runtime.statements.dispatch import StatementRunner
 from laminar.runtime.statements.dml import Dml
-from laminar.runtime.statements.query import Reader
+from laminar.runtime.statements.query import Reader, asked
 from laminar.runtime.statements.user_code import register_function
-from laminar.sql import Describe, Explain, Query, Show, Use, parse_script, parse_statement
+from laminar.sql import Describe, Explain, Query, Show, Use, parse_script
 from laminar.sql.parameters import Arguments, with_arguments
 from laminar.sql.time_travel import Past
 from laminar.store import ManifestStore, SegmentStore, StateLock
@@ -175,11 +174,7 @@ class Database:
                 and nothing else, whatever they hold.
             as_of_epoch: an older epoch to read, like AS OF EPOCH in the query.
         """
-        query = with_arguments(query, args)
-        statement = parse_statement(query)
-        if not isinstance(statement, Query):
-            error = SqlSyntaxError("this is not a query", hint="run other statements with execute")
-            raise error.at(query, statement.location.offset)
+        statement = asked(query, args)
         if as_of_epoch is not None:
             if statement.as_of_epoch not in (None, as_of_epoch) or statement.pasts:
                 raise NotSupported("two epochs in one query", "a query reads one of everything")

@@ -28,8 +28,8 @@ from laminar.store import (
     StateLock,
 )
 from laminar.store.cursors import SUBSCRIPTIONS, CursorStore
+from laminar.store.durable_files import seal, unseal
 from laminar.store.lock import owner
-from laminar.store.sealed import seal, unseal
 
 from .stored import build, segment
 

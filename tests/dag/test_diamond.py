@@ -11,10 +11,11 @@ from laminar.dag import DagBuilder, StreamingDag
 from laminar.dag.diamond import (
     ConsistencyGroup,
     Diamond,
+    DiamondSchedulePolicy,
     compute_consistency_groups,
     detect_diamonds,
+    is_group_due,
 )
-from laminar.dag.policies import DiamondSchedulePolicy, is_group_due
 from laminar.dag.scc import strongly_connected
 from laminar.model.ids import NodeId
 from laminar.mv import MaterializedView, MvRegistry

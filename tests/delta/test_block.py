@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laminar.delta.block import block_of, prefixed
 from laminar.delta.change import State, Version
+from laminar.delta.linear import block_of, prefixed
 from laminar.delta.render import change
 from laminar.plan.nodes import Filter, Generate, Node, Project, Scan
 

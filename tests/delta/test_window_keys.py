@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laminar.delta.window_keys import grouping
+from laminar.delta.partials import grouping
 from laminar.plan.nodes import Aggregate, Project, Scan
 
 EDGES = "NAMED_STRUCT('start', c2.start, 'end', c2.end) AS c2"

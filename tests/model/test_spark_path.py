@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laminar.model.spark_path import source_uri, target_uri
+from laminar.model.quoting import source_uri, target_uri
 
 
 def test_a_path_is_no_pattern_to_a_reader() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from laminar.errors.store import ManifestCorrupt
 from laminar.model.state import FORM, Clocks, EngineState, UnfinishedRestore
 from laminar.model.trace import Manifest
+from laminar.store.durable_files import seal
 from laminar.store.manifests import _decode
-from laminar.store.sealed import seal
 
 FAILURE = {"count": 1, "reason": "1 / 0", "failed_at_ms": 5, "retry_at_ms": 9}
 

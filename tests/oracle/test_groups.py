@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laminar
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.epoch import executor
 from laminar.runtime.epoch.executor import DagExecutor
 from laminar.testing.clock import ManualClock

@@ -13,16 +13,14 @@ from typing import Any, NoReturn
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.mv import MvState
-from laminar.runtime.catalog.catalog import Catalog
+from laminar.runtime.catalog.catalog import Catalog, Defined
 from laminar.runtime.catalog.compile_view import Analyzer
-from laminar.runtime.catalog.defined import Defined
 from laminar.runtime.catalog.definitions import LateDefinition, ViewDefinition, to_json
-from laminar.runtime.catalog.settings import Settings
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.ledger import Contents, Ledger
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
 from laminar.runtime.scheduling.scheduler import ViewScheduler
 from laminar.runtime.scheduling.view_progress import ViewProgress

@@ -15,10 +15,9 @@ from laminar.model.ids import NodeId
 from laminar.model.state import EngineState
 from laminar.model.trace import ARRIVAL, WEIGHT, Trace
 from laminar.mv import MvState
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import to_json
-from laminar.runtime.catalog.settings import Settings
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.epoch.attempt import Launcher
 from laminar.runtime.epoch.executor import CurrentExecutor
 from laminar.runtime.epoch.full_query import FullQueries
@@ -27,13 +26,12 @@ from laminar.runtime.epoch.view_executor import MvPipelineExecutor, PassedOver
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.ledger import Contents, Ledger
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.typer import SparkTyper
-from laminar.runtime.spark.workspace import Workspaces
+from laminar.runtime.spark.workspace import Environment, Workspaces
 from laminar.testing import ManualClock
 
 from .parts import START, catalog

@@ -17,7 +17,7 @@ import pytest
 
 import laminar
 from laminar.dag import DagNode
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.node_task import EpochTask
 from laminar.runtime.ingest.connector_inlet import SourceInlet

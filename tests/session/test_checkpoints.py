@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import laminar
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.store import durable_files
 from laminar.testing.clock import ManualClock
 

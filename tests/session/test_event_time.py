@@ -12,7 +12,7 @@ import pytest
 
 import laminar
 from laminar.model.event_time import END_OF_TIME
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.testing import ManualClock, assert_same_bag
 
 from .time_model import (

@@ -18,7 +18,7 @@ import pytest
 import laminar
 from laminar.console.stored_dag import Graph
 from laminar.model.trace import Manifest
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.introspection.status import read_status
 from laminar.store import ManifestStore
 from laminar.testing import ManualClock

@@ -14,7 +14,7 @@ from laminar.errors.store import (
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Segment, Trace
 from laminar.store import ManifestStore
-from laminar.store.sealed import seal
+from laminar.store.durable_files import seal
 
 
 def manifest(epoch: int, *names: str) -> Manifest:

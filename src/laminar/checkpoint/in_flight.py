@@ -24,9 +24,9 @@ from laminar.checkpoint.verify import fault
 from laminar.errors.store import SegmentCorrupt, UnsupportedFormat
 from laminar.model.trace import Segment
 from laminar.store import LoggedEpoch, Range, durable_files, parquet
+from laminar.store.durable_files import Unsealed, seal, unseal
 from laminar.store.links import bring
 from laminar.store.names import folder_name
-from laminar.store.sealed import Unsealed, seal, unseal
 from laminar.store.segments import DATA
 
 IN_FLIGHT = "in_flight"

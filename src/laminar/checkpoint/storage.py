@@ -27,8 +27,8 @@ from laminar.errors.dag import NoCheckpointFound
 from laminar.errors.store import CheckpointCorrupt, SegmentCorrupt
 from laminar.model.trace import Manifest
 from laminar.store import durable_files
+from laminar.store.durable_files import Unsealed, seal, unseal
 from laminar.store.links import bring
-from laminar.store.sealed import Unsealed, seal, unseal
 
 CHECKPOINTS = "checkpoints"
 """The folder of all checkpoints under the store's root."""

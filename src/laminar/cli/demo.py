@@ -7,7 +7,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from laminar.cli.opening import open_database
 from laminar.cli.trades import trades
-from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.epoch.outcome import EpochReport
 
 TRADES_PER_EPOCH = 50_000
 

@@ -15,7 +15,7 @@ from laminar.cli.input import Step
 from laminar.cli.output import Format, Printer
 from laminar.cli.step_runner import Runner
 from laminar.result import Result
-from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.epoch.outcome import EpochReport
 from laminar.session import Database
 from laminar.sql import Query, Statement
 

@@ -14,8 +14,8 @@ from laminar.connectors.spark_files import read_files, widened
 from laminar.connectors.spark_functions import f
 from laminar.errors.connectors import RowDoesNotFit, SourceError, SourceReadFailed
 from laminar.errors.sentences import first_sentence
+from laminar.model.quoting import source_uri
 from laminar.model.schema import Field, Schema
-from laminar.model.spark_path import source_uri
 from laminar.model.types import quoted_name
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from laminar.connectors import sink
 from laminar.connectors.options import Options
 from laminar.connectors.sink import CHANGE, SinkSpec, change_rows
 from laminar.errors.connectors import BadOption
-from laminar.model.spark_path import target_uri
+from laminar.model.quoting import target_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laminar.connectors.spark_functions import f
+from laminar.model.quoting import source_uri
 from laminar.model.schema import Field, Schema
-from laminar.model.spark_path import source_uri
 from laminar.model.types import quoted_name
 
 if TYPE_CHECKING:

@@ -7,8 +7,13 @@ from laminar.dag.multicast import MulticastBuffer
 from laminar.dag.node import DagNode, DagNodeType
 from laminar.dag.operator import Operator, StatefulOperator, operator_kind
 from laminar.dag.partitioning import Custom, HashBy, PartitioningStrategy, RoundRobin, Single
-from laminar.dag.routing import MAX_PORTS, RoutingEntry, RoutingTable
-from laminar.dag.topology import SharedStageMetadata, StreamingDag
+from laminar.dag.topology import (
+    MAX_PORTS,
+    RoutingEntry,
+    RoutingTable,
+    SharedStageMetadata,
+    StreamingDag,
+)
 
 __all__ = [
     "MAX_PORTS",

@@ -10,8 +10,7 @@ from laminar.dag.draft import EdgeDraft, NodeDraft
 from laminar.dag.node import DagNodeType
 from laminar.dag.operator import operator_kind
 from laminar.dag.partitioning import PartitioningStrategy
-from laminar.dag.routing import MAX_PORTS
-from laminar.dag.topology import DEFAULT_MAX_FAN_OUT, StreamingDag
+from laminar.dag.topology import DEFAULT_MAX_FAN_OUT, MAX_PORTS, StreamingDag
 from laminar.errors.dag import DuplicateEdge, DuplicateNode, InvalidPort, InvalidSetting
 from laminar.model.schema import Schema
 

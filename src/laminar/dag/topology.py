@@ -1,4 +1,4 @@
-"""The DAG itself: immutable, ordered, and ready to be run."""
+"""The DAG itself: immutable, ordered, and ready to be run, with the way of every output."""
 
 from __future__ import annotations
 
@@ -9,13 +9,64 @@ from types import MappingProxyType
 from laminar.dag.diamond import ConsistencyGroup, compute_consistency_groups
 from laminar.dag.draft import EdgeDraft, NodeDraft, resolve
 from laminar.dag.edge import DagEdge
+from laminar.dag.graph import Graph
 from laminar.dag.node import DagNode
 from laminar.dag.order import execution_waves, topological_order
 from laminar.dag.registered import ViewRegistry, drafts_of
-from laminar.dag.routing import RoutingTable
 from laminar.dag.validate import CHECKS, REGISTRY_CHECKS, Check
-from laminar.errors.dag import NodeNotFound
+from laminar.errors.dag import InvalidPort, NodeNotFound
 from laminar.model.ids import EdgeId, NodeId
+
+MAX_PORTS = 8
+"""Output ports per node; fixed, so that a place in the table is one multiplication away."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingEntry:
+    """The readers of one output port, in edge order; none for a node at the end."""
+
+    targets: tuple[NodeId, ...] = ()
+    edges: tuple[EdgeId, ...] = ()
+    target_count: int = 0
+    is_multicast: bool = False
+
+
+_NOWHERE = RoutingEntry()
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingTable:
+    """A dense table: the entry of (node, port) stands at node × MAX_PORTS + port."""
+
+    entries: tuple[RoutingEntry, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def build(cls, dag: Graph) -> RoutingTable:
+        """Lay out MAX_PORTS entries for every node; raise InvalidPort beyond that."""
+        entries = [_NOWHERE] * (len(dag.nodes) * MAX_PORTS)
+        names = tuple(node.name for node in dag.nodes.values())
+        for edge in dag.edges.values():
+            if not 0 <= edge.source_port < MAX_PORTS:
+                raise InvalidPort(names[edge.source], edge.source_port, MAX_PORTS)
+            at = edge.source * MAX_PORTS + edge.source_port
+            entries[at] = _extended(entries[at], edge.target, edge.id)
+        return cls(tuple(entries), names)
+
+    def route(self, node: NodeId, port: int = 0) -> RoutingEntry:
+        """Return who reads that port; constant time, whatever the size of the DAG."""
+        if not 0 <= node < len(self.names):
+            raise NodeNotFound(str(node))
+        if not 0 <= port < MAX_PORTS:
+            # Without this check the index would quietly fall into a neighbour's entries.
+            raise InvalidPort(self.names[node], port, MAX_PORTS)
+        return self.entries[node * MAX_PORTS + port]
+
+
+def _extended(entry: RoutingEntry, target: NodeId, edge: EdgeId) -> RoutingEntry:
+    count = entry.target_count + 1
+    return RoutingEntry((*entry.targets, target), (*entry.edges, edge), count, count > 1)
+
 
 DEFAULT_MAX_FAN_OUT = 8
 """Consumers per output port, unless a setting says otherwise."""

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from laminar.delta.accumulators import Accumulators, mergeable
-from laminar.delta.block import block_of
 from laminar.delta.guards import guard_of
+from laminar.delta.linear import block_of
 from laminar.delta.partials import accumulate, partial_columns
 from laminar.delta.program import (
     Aged,

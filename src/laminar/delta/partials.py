@@ -9,12 +9,52 @@ content      all groups, merged and finished
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from laminar.delta.accumulators import COUNT
 from laminar.delta.change import Change, Version, columns, consolidate, quote, same_rows, table
 from laminar.delta.program import Merged
-from laminar.delta.window_keys import grouping
 from laminar.model.same_row import same
 from laminar.model.trace import WEIGHT
+from laminar.plan.nodes import Aggregate, Project
+
+_WINDOW = re.compile(r"`?window`?\([^()]*\)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """How a statement lists its keys, and what it groups by."""
+
+    listed: str
+    by: str
+
+
+def grouping(node: Aggregate, own: Callable[[str], str]) -> Grouping:
+    """Group rows of the input by the keys of an aggregate.
+
+    A window is a struct, which Spark's fast hash table does not take. Neither edge is ever NULL (a
+    row without a time is in no window), so grouping by both edges makes the same groups, faster.
+
+    Args:
+        node: the aggregate.
+        own: how the statement spells a column of the plan.
+    """
+    written = node.input.items if isinstance(node.input, Project) else ()
+    windows = {name for expression, name in written if _WINDOW.fullmatch(expression)}
+    listed: list[str] = []
+    by: list[str] = []
+    for key in node.keys:
+        name = own(key)
+        if key in windows:
+            edges = (f"{name}.start", f"{name}.end")
+            listed.append(f"NAMED_STRUCT('start', {edges[0]}, 'end', {edges[1]}) AS {name}")
+            by += edges
+        else:
+            listed.append(name)
+            by.append(name)
+    return Grouping(", ".join(listed), ", ".join(by))
 
 
 def _partials(relation: Merged, rows: str, *, units: bool = False) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from laminar.delta.anti import delta_anti
-from laminar.delta.block import block_of, delta_block
 from laminar.delta.change import Change, State, columns, quote
 from laminar.delta.join import delta_join
 from laminar.delta.lateness import delta_timely
 from laminar.delta.linear import (
+    block_of,
+    delta_block,
     delta_constant,
     delta_filter,
     delta_generate,

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laminar.delta.block import prefixed
 from laminar.delta.change import Change
-from laminar.delta.partials import partial_columns
+from laminar.delta.linear import prefixed
+from laminar.delta.partials import grouping, partial_columns
 from laminar.delta.program import Merged
-from laminar.delta.window_keys import grouping
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import Filter, Node, Project, Scan
 

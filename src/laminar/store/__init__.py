@@ -11,9 +11,8 @@
 from laminar.model.trace import Range
 from laminar.store.compaction import compact, plan, stretches
 from laminar.store.lock import StateLock
-from laminar.store.manifests import ManifestStore
+from laminar.store.manifests import ManifestStore, discard, garbage, sweep
 from laminar.store.pending import PendingBatch, PendingLog
-from laminar.store.retention import discard, garbage, sweep
 from laminar.store.segments import SegmentStore
 from laminar.store.wal import EpochLog, LoggedEpoch
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from laminar.errors.store import CursorCorrupt, UnsupportedFormat
 from laminar.store import durable_files
+from laminar.store.durable_files import Unsealed, seal, unseal
 from laminar.store.names import folder_name
-from laminar.store.sealed import Unsealed, seal, unseal
 
 SINKS, SUBSCRIPTIONS = "cursors", "subscriptions"
 """Folders under the store's root, one per kind of consumer."""

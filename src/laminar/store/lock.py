@@ -18,7 +18,7 @@ from typing import IO
 
 from laminar.errors.store import DatabaseLocked, StoreUnwritable
 from laminar.store import durable_files
-from laminar.store.sealed import Unsealed, seal, unseal
+from laminar.store.durable_files import Unsealed, seal, unseal
 
 LOCK = "lock"
 """The file under the store's root."""

@@ -1,16 +1,20 @@
-"""One file per committed epoch. Its appearance is the commit."""
+"""One file per committed epoch. Its appearance is the commit; what no kept one names is garbage."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from laminar.errors.store import EpochExists, EpochNotFound, ManifestCorrupt
 from laminar.model.trace import Manifest
 from laminar.store import durable_files
-from laminar.store.sealed import Unsealed, seal, unseal
+from laminar.store.durable_files import Unsealed, seal, unseal
+from laminar.store.pending import PENDING
+from laminar.store.segments import DATA
 
 MANIFESTS = "manifests"
 """The folder of all manifests under the store's root."""
@@ -119,7 +123,7 @@ class ManifestStore:
         """Forget all but the newest `keep` epochs and the pinned ones; the newest always stays.
 
         Returns:
-            The data files that no kept epoch names any more, for `retention.discard`. A crash
+            The data files that no kept epoch names any more, for `discard`. A crash
             before they are removed is harmless: the next sweep finds them.
         """
         named = self._references()
@@ -169,3 +173,52 @@ def _decode(path: Path, data: bytes) -> Manifest:
         raise ManifestCorrupt(str(path), str(error)) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ManifestCorrupt(str(path), f"it cannot be understood: {error!r}") from error
+
+
+def garbage(root: Path, live_files: Collection[str]) -> list[Path]:
+    """Return the files under a store that nothing refers to.
+
+    Those are data files that are not live, and files whose writing was cut short. Manifests and
+    rows that wait to be read are never among them.
+    """
+    root = root.resolve()
+    live = frozenset(live_files)
+    dead = [path for path in _walk(root / DATA) if path.relative_to(root).as_posix() not in live]
+    for folder in (root / MANIFESTS, root / PENDING):
+        dead += [path for path in _walk(folder) if path.name.endswith(durable_files.TEMP_SUFFIX)]
+    return sorted(dead)
+
+
+def sweep(root: Path, live_files: Collection[str]) -> list[Path]:
+    """Remove the garbage and return it.
+
+    Only while nobody writes, as when a store is opened: files of an epoch in the making are not
+    live yet. While it runs, `discard` removes what `ManifestStore.prune` returned.
+    """
+    dead = garbage(root, live_files)
+    _remove(dead)
+    _remove_empty_folders(root.resolve() / DATA)
+    return dead
+
+
+def discard(root: Path, names: Iterable[str]) -> None:
+    """Remove data files by name, such as those that expired or of an epoch that was given up."""
+    _remove(root / name for name in names)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        durable_files.remove(path, point="segment")
+
+
+def _remove_empty_folders(top: Path) -> None:
+    for folder, _, _ in os.walk(top, topdown=False):
+        if Path(folder) != top:
+            # Not empty is the usual case.
+            with contextlib.suppress(OSError):
+                Path(folder).rmdir()
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(top):
+        yield from (Path(folder, name) for name in names)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
+from laminar.model.quoting import source_uri, target_uri
 from laminar.model.same_row import RowType
-from laminar.model.spark_path import source_uri, target_uri
 from laminar.model.trace import WEIGHT, Segment, Span
 from laminar.store import durable_files, parquet
 from laminar.store.names import folder_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laminar.dag.policies import DiamondSchedulePolicy
+from laminar.dag.diamond import DiamondSchedulePolicy
 from laminar.runtime.catalog.consistency_groups import groups_of
 
 from ..parts import catalog

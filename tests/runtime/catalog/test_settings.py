@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import laminar
-from laminar.dag.policies import DiamondSchedulePolicy
+from laminar.dag.diamond import DiamondSchedulePolicy
 from laminar.errors import BadSetting, BadViewOption, UnknownSetting
 from laminar.runtime.catalog.settings import SETTINGS, Settings
 from laminar.runtime.catalog.view_options import OPTIONS, checked, resolve

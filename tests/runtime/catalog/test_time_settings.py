@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laminar.runtime.catalog.settings import SETTINGS
-from laminar.runtime.catalog.time_settings import TimeSettings, wall_clock
+from laminar.runtime.catalog.settings import SETTINGS, TimeSettings, wall_clock
 
 
 @pytest.mark.parametrize("name", ["future_ms", "late_rows_kept", "aging_rows"])

@@ -8,8 +8,15 @@ from datetime import UTC, datetime
 import pytest
 
 from laminar.errors import NotSupported, OperatorError
-from laminar.runtime.epoch.outcome import first_of, held_reports, sizes_of, told_of
-from laminar.runtime.epoch.report import EpochReport, HeldReport, ViewReport
+from laminar.runtime.epoch.outcome import (
+    EpochReport,
+    HeldReport,
+    ViewReport,
+    first_of,
+    held_reports,
+    sizes_of,
+    told_of,
+)
 from laminar.runtime.relations.trace_versions import TraceVersions
 from laminar.runtime.scheduling.epoch_plan import EpochPlan, Hold, Skip, plan_steps
 

@@ -6,7 +6,7 @@ from typing import Any
 from laminar.model.state import Clocks, EngineState
 from laminar.model.trace import Manifest
 from laminar.mv import MvRegistry
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.event_time.clocks import EventTime
 
 STATE = EngineState(

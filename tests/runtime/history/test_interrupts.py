@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from laminar.runtime.history.interrupts import Interrupts
+from laminar.runtime.history.ledger import Interrupts
 
 
 def press() -> None:

@@ -20,12 +20,10 @@ from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
 from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
-from laminar.runtime.catalog.catalog import Catalog
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Catalog, Defined
 from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
-from laminar.runtime.catalog.settings import Settings
+from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.catalog.source_options import InletOptions
-from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.history.turn import WriterTurn
 from laminar.runtime.ingest.arriving_rows import numbered
 from laminar.runtime.ingest.batch_writer import ReadRange

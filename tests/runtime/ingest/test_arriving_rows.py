@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laminar.model.trace import ARRIVAL, PARTITION, WEIGHT
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.ingest.arriving_rows import (
     BITS,
     RowTimes,

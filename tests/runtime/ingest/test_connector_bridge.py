@@ -17,7 +17,7 @@ from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source
 from laminar.errors import Backpressure, TableRedefined, UnknownRelation
 from laminar.model.trace import ARRIVAL
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.ingest.arriving_rows import BITS

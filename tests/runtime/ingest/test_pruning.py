@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from laminar.errors import NotRetained
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.pruning import UNREAD, SourcePruning, keeps_all
 

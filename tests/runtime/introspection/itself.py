@@ -14,10 +14,10 @@ from laminar.mv.retry import Failure
 from laminar.runtime.catalog.definitions import to_json
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.epoch.executor import CurrentExecutor
-from laminar.runtime.epoch.report import EpochReport, HeldReport, ViewReport
+from laminar.runtime.epoch.outcome import EpochReport, HeldReport, ViewReport
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.ledger import Contents
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.output.changelog import DagChangelogPropagator
 from laminar.runtime.output.outputs import Outputs

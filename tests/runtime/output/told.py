@@ -9,8 +9,7 @@ from typing import Any, cast
 from laminar.model.state import EngineState
 from laminar.runtime.catalog.definitions import to_json
 from laminar.runtime.history.differences import ChangeFrame, Differences
-from laminar.runtime.history.snapshot import Snapshot
-from laminar.runtime.history.timeline import Timeline
+from laminar.runtime.history.timeline import Snapshot, Timeline
 from laminar.runtime.output.changelog import DagChangelogPropagator
 from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.store.cursors import CursorStore

@@ -10,8 +10,7 @@ import pytest
 from laminar.mv import MvState
 from laminar.mv.retry import Failure
 from laminar.runtime.catalog.consistency_groups import groups_of
-from laminar.runtime.scheduling.epoch_plan import Hold, Skip
-from laminar.runtime.scheduling.hold_reasons import HoldRules, schedules_of
+from laminar.runtime.scheduling.epoch_plan import Hold, HoldRules, Skip, schedules_of
 from laminar.runtime.scheduling.view_progress import ViewProgress
 
 from ..parts import START_MS, catalog

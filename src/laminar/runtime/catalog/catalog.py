@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from laminar.connectors.source import Source
 from laminar.dag import StreamingDag
 from laminar.delta.program import Program, Shape
-from laminar.errors import DuplicateName, UnknownRelation
+from laminar.errors import DuplicateName, OperatorNotFound, UnknownRelation
 from laminar.model.event_time import Timing
 from laminar.mv import MaterializedView, MvRegistry
 from laminar.runtime.catalog.compile_view import Analyzer, RefreshPolicy, Surroundings, define_view
@@ -22,6 +23,8 @@ from laminar.runtime.catalog.definitions import (
     timing_of,
 )
 from laminar.runtime.catalog.function_definitions import UserFunctions
+from laminar.runtime.catalog.python_objects import OBJECT
+from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.catalog.storage_plan import BaseTable, Relation, StoragePlan
 from laminar.sql.schemas import local_name
 
@@ -50,7 +53,7 @@ class Catalog:
 
     def resolve(self, name: str) -> str:
         """Return a relation's name as it was defined; names are found whatever their case."""
-        local = local_name(name).lower()
+        local = (local_name(name) if "." in name else name).lower()
         for known in self.definitions:
             if known.lower() == local:
                 return known
@@ -254,3 +257,36 @@ class Catalog:
 
 def _text(definition: AnyView) -> str:
     return definition.query if isinstance(definition, ViewDefinition) else ""
+
+
+@dataclass(slots=True)
+class Defined:
+    """Whoever changes it has the writer's turn.
+
+    A change of definitions works on a copy of the catalog and replaces it as a whole, so whoever
+    keeps this sees definitions of one kind: those before, or those after.
+    """
+
+    catalog: Catalog
+    settings: Settings
+    time_settings: TimeSettings
+    sources: dict[str, Source] = field(default_factory=dict)
+    """Table -> the connector that its rows come from."""
+    operators: dict[str, Any] = field(default_factory=dict)
+    """View -> the object of Python code that maintains it."""
+
+    def tables(self) -> dict[str, TableDefinition]:
+        """Return the tables and sources."""
+        return {
+            name: each
+            for name, each in self.catalog.definitions.items()
+            if isinstance(each, TableDefinition)
+        }
+
+    def require_attached(self) -> None:
+        """Refuse to run while an object of Python code is missing."""
+        for name, each in self.catalog.definitions.items():
+            is_source = isinstance(each, TableDefinition) and each.connector == OBJECT
+            detached = isinstance(each, OperatorDefinition) and name not in self.operators
+            if detached or (is_source and name not in self.sources):
+                raise OperatorNotFound(name)

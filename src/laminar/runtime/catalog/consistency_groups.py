@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from laminar.dag import StreamingDag
-from laminar.dag.diamond import ConsistencyGroup, compute_consistency_groups
-from laminar.dag.policies import DiamondConsistency, DiamondSchedulePolicy
+from laminar.dag.diamond import (
+    ConsistencyGroup,
+    DiamondConsistency,
+    DiamondSchedulePolicy,
+    compute_consistency_groups,
+)
 from laminar.runtime.catalog.definitions import Definition, LateDefinition, ViewDefinition
 
 

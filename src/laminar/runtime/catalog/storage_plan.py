@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from laminar.delta.program import Aged, Emitted, Late, Maintained, Mapped, Merged, Sessioned, Shape
+from laminar.delta.program import (
+    Aged,
+    Emitted,
+    Late,
+    Maintained,
+    Mapped,
+    Merged,
+    Periodic,
+    Sessioned,
+    Shape,
+)
 from laminar.model.trace import Manifest
 from laminar.model.trace_name import relation_of, view_of
 from laminar.plan.closing import is_direct
@@ -40,6 +50,12 @@ class StoragePlan:
     finished: frozenset[str] = frozenset()
     lineage: Mapping[str, Known] = field(default_factory=dict)
     """Relation -> its columns that carry event time -> the columns they come from."""
+    is_timed: bool = field(init=False, compare=False)
+    """Whether there are relations that show, change or let go of rows because time passes."""
+
+    def __post_init__(self) -> None:
+        timed = any(isinstance(each, Emitted | Periodic | Aged) for each in self.by_name.values())
+        object.__setattr__(self, "is_timed", timed)
 
     def times(self, trace: str) -> tuple[str, ...]:
         """Return the columns of a trace of which its segments know the span."""

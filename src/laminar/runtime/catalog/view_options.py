@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from laminar.dag.policies import DiamondConsistency, DiamondSchedulePolicy
+from laminar.dag.diamond import DiamondConsistency, DiamondSchedulePolicy
 from laminar.errors import BadViewOption
 from laminar.mv.schedule import EVERY_EPOCH, parse_schedule
 from laminar.runtime.catalog.compile_view import RefreshPolicy

@@ -22,7 +22,7 @@ from laminar.dag.barrier import BarrierType, CheckpointBarrier
 from laminar.errors import SegmentMissing
 from laminar.model.ids import NodeId
 from laminar.model.trace import Manifest
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch.python_operators import operator_state
 from laminar.runtime.history.turn import inside
 from laminar.store import LoggedEpoch
@@ -31,7 +31,7 @@ from laminar.store.links import SegmentGone
 if TYPE_CHECKING:
     from laminar.runtime.catalog.settings import Settings
     from laminar.runtime.history.ledger import Ledger
-    from laminar.runtime.spark.environment import Environment
+    from laminar.runtime.spark.workspace import Environment
 
 _LOG = logging.getLogger("laminar.checkpoint")
 _TRIES = 3

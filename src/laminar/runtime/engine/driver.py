@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from laminar.errors import DatabaseClosed, OperatorError, WriterBusy, WriteWithinEpoch
 from laminar.runtime.engine.background_loop import BackgroundLoop
-from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.epoch.outcome import EpochReport
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laminar.connectors.source import close
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.engine.apply_settings import AppliedSettings
 from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.follow import Follower, as_stored
 from laminar.runtime.engine.open import define
 from laminar.runtime.engine.parts import Parts
-from laminar.runtime.epoch.report import EpochReport
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.epoch.outcome import EpochReport
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.spark.statement_cache import remove_links
 from laminar.store import LoggedEpoch, Range
 

@@ -15,7 +15,7 @@ from laminar.runtime.catalog.settings import Settings
 from laminar.runtime.engine.apply_settings import AppliedSettings
 from laminar.runtime.engine.open import define
 from laminar.runtime.engine.parts import Parts
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.spark.session import use_settings
 
 

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laminar.model.state import EngineState
-from laminar.runtime.catalog.catalog import Catalog
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Catalog, Defined
 from laminar.runtime.catalog.definitions import to_json
-from laminar.runtime.catalog.settings import Settings
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.engine.checkpoints import Checkpoints
 from laminar.runtime.engine.work import Work
 from laminar.runtime.epoch.attempt import Launcher
@@ -25,10 +23,8 @@ from laminar.runtime.epoch.runner import EpochRunner
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.compactor import Compactor
 from laminar.runtime.history.differences import Differences
-from laminar.runtime.history.interrupts import INTERRUPTS
-from laminar.runtime.history.ledger import Contents, Ledger
-from laminar.runtime.history.snapshot import Snapshot
-from laminar.runtime.history.timeline import Timeline
+from laminar.runtime.history.ledger import INTERRUPTS, Contents, Ledger
+from laminar.runtime.history.timeline import Snapshot, Timeline
 from laminar.runtime.history.turn import inside
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.primary_keys import Upserts
@@ -38,11 +34,10 @@ from laminar.runtime.output.outputs import Outputs
 from laminar.runtime.output.sinks import Publisher
 from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.session import base_session, fixed_settings, own_session
 from laminar.runtime.spark.session_functions import PythonFunctions
 from laminar.runtime.spark.typer import SparkTyper
-from laminar.runtime.spark.workspace import Workspaces
+from laminar.runtime.spark.workspace import Environment, Workspaces
 from laminar.store import SegmentStore
 from laminar.store.cursors import CursorStore
 

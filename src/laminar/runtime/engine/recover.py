@@ -32,8 +32,8 @@ from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.level import level_turn
 from laminar.runtime.engine.open import attach_operator, build_source, define
 from laminar.runtime.engine.outdated import outdated
-from laminar.runtime.history.interrupts import INTERRUPTS
-from laminar.runtime.history.snapshot import Snapshot
+from laminar.runtime.history.ledger import INTERRUPTS
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.output.sinks import SinkDefinition
 from laminar.runtime.spark.session import fixed_settings
 from laminar.store import ManifestStore

@@ -15,7 +15,7 @@ from laminar.checkpoint.in_flight import Delivered
 from laminar.dag import CheckpointBarrier
 from laminar.errors import OperatorError
 from laminar.model.ids import NodeId
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch.executor import CurrentExecutor
 from laminar.runtime.epoch.flight import DeltaNotice, Flight
 from laminar.runtime.epoch.full_query import FullQueries

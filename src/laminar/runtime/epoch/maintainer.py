@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from laminar.delta.affected_groups import is_touched, regroup
 from laminar.delta.asof import moments
-from laminar.delta.block import block_of
 from laminar.delta.change import Change, Version, consolidate, table
 from laminar.delta.full import recompute
 from laminar.delta.guards import holds
+from laminar.delta.linear import block_of
 from laminar.delta.partials import accumulate, finish, needs_reset, reset, touched_results
 from laminar.delta.program import (
     Aged,

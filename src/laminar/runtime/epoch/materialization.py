@@ -15,7 +15,7 @@ from laminar.delta.program import Program
 from laminar.errors import FunctionNotRegistered
 from laminar.model.trace import WEIGHT, Segment, Trace
 from laminar.model.trace_name import partial_trace, view_of
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.epoch.executor import CurrentExecutor, named_error
 from laminar.runtime.epoch.full_query import FullQueries
@@ -27,8 +27,8 @@ from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.session import suit
+from laminar.runtime.spark.workspace import Environment
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:

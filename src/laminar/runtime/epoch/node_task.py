@@ -16,7 +16,7 @@ from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.epoch.executor import named_error
 from laminar.runtime.epoch.flight import DeltaNotice
 from laminar.runtime.epoch.maintainer import Maintainer
-from laminar.runtime.epoch.report import ViewReport
+from laminar.runtime.epoch.outcome import ViewReport
 from laminar.runtime.epoch.shared_scan import plan_shared_scans
 from laminar.runtime.relations.bindings import Bindings
 

@@ -15,18 +15,17 @@ from dataclasses import dataclass, replace
 from laminar.delta.change import Version
 from laminar.delta.program import Aged, Emitted, Late, Periodic
 from laminar.model.trace import Trace
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch.attempt import EpochAttempt, Launcher
 from laminar.runtime.epoch.flight import DeltaNotice
-from laminar.runtime.epoch.outcome import Outcome, sizes_of
-from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.epoch.outcome import EpochReport, Outcome, sizes_of
 from laminar.runtime.epoch.runner import EpochRunner, StartedEpoch, files_of
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.history.ledger import Ledger
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.environment import Environment
+from laminar.runtime.spark.workspace import Environment
 from laminar.store import Range, discard
 
 _LOG = logging.getLogger("laminar.epochs")

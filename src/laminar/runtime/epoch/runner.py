@@ -10,25 +10,23 @@ from time import perf_counter
 from laminar.checkpoint.in_flight import Delivered
 from laminar.delta.change import Version
 from laminar.model.trace import Trace
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch import late_rows
 from laminar.runtime.epoch.attempt import Launcher
-from laminar.runtime.epoch.outcome import Outcome, first_of, held_reports, told_of
-from laminar.runtime.epoch.report import EpochReport
+from laminar.runtime.epoch.outcome import EpochReport, Outcome, first_of, held_reports, told_of
 from laminar.runtime.epoch.view_executor import MvPipelineExecutor, PassedOver
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.late_batch import LateBatch
 from laminar.runtime.event_time.watermarks import EpochTime
-from laminar.runtime.history.interrupts import INTERRUPTS
-from laminar.runtime.history.ledger import Ledger
+from laminar.runtime.history.ledger import INTERRUPTS, Ledger
 from laminar.runtime.ingest.arriving_rows import as_late
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.primary_keys import Upserts
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.environment import Environment
 from laminar.runtime.spark.session import suit
+from laminar.runtime.spark.workspace import Environment
 from laminar.store import LoggedEpoch, Range, discard
 
 

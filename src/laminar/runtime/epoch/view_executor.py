@@ -11,19 +11,17 @@ from dataclasses import replace
 
 from laminar.model.trace import Segment, Trace
 from laminar.model.trace_name import partial_trace, pending_trace, view_of
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch.attempt import EpochAttempt, Launcher
 from laminar.runtime.epoch.flight import DeltaNotice
-from laminar.runtime.epoch.outcome import Outcome, sizes_of
+from laminar.runtime.epoch.outcome import Outcome, ViewReport, sizes_of
 from laminar.runtime.epoch.python_operators import restore
-from laminar.runtime.epoch.report import ViewReport
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.history.turn import inside
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan, Move
-from laminar.runtime.spark.environment import Environment
-from laminar.runtime.spark.workspace import Workspace
+from laminar.runtime.spark.workspace import Environment, Workspace
 from laminar.store import discard
 
 

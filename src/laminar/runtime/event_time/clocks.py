@@ -13,8 +13,8 @@ from laminar.model.trace import Manifest, Trace
 from laminar.model.trace_name import view_of
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.catalog.source_options import InletOptions, parse
-from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.event_time.due import (
     aging_due,
     cutoffs,
@@ -110,14 +110,18 @@ class EventTime:
 
     def _by_clock(self, traces: Mapping[str, Trace], now_ms: int) -> frozenset[str]:
         relations = self._defined().relations
+        if not relations.is_timed:
+            return frozenset()
         shown = periodic_due(relations, traces, self.clocks.emitted_at, now_ms)
         return shown | aging_due(relations, traces, self.clocks.aged_to, now_ms)
 
     def begin(self, largest: Mapping[str, Mapping[str, int]], now: int) -> EpochTime:
         """Move the watermarks by what was read: table -> part -> largest event time."""
+        relations = self._defined().relations
+        due = turns(relations, self.clocks.emitted_at, now) if relations.is_timed else frozenset()
         return replace(
             self.watermarks.move(largest, now),
-            due=turns(self._defined().relations, self.clocks.emitted_at, now),
+            due=due,
             aged_to=self.clocks.aged_to,
             aging_rows=self._settings.aging_rows,
         )
@@ -125,6 +129,8 @@ class EventTime:
     def in_motion(self, epoch_time: EpochTime, traces: Mapping[str, Trace]) -> frozenset[str]:
         """Views that time alone may change."""
         relations = self._defined().relations
+        if not relations.is_timed:
+            return frozenset()
         closing = {
             each.horizon.view
             for each in relations.by_name.values()
@@ -178,8 +184,7 @@ class EventTime:
             aged |= part.aged_to
         clocks = Clocks(emitted, aged, counts)
         marks = self.watermarks.marks_of(epoch_time.after, behind)
-        useless = cutoffs(self._defined().relations, marks, clocks.aged_to)
-        for name, (path, bound) in useless.items():
+        for name, (path, bound) in self._useless(marks, clocks).items():
             if name in traces:
                 traces[name] = without_final(traces[name], path, bound)
         for name in (name for part in done for name in part.emptied):
@@ -208,8 +213,11 @@ class EventTime:
 
     def useless(self) -> dict[str, Cutoff]:
         """Return trace -> rows that can no longer change, nor be shown."""
-        current = self.watermarks.current
-        return cutoffs(self._defined().relations, current, self.clocks.aged_to)
+        return self._useless(self.watermarks.current, self.clocks)
+
+    def _useless(self, marks: Mapping[str, int], clocks: Clocks) -> dict[str, Cutoff]:
+        relations = self._defined().relations
+        return cutoffs(relations, marks, clocks.aged_to) if relations.is_timed else {}
 
 
 def alignment(options: Mapping[str, InletOptions]) -> list[WatermarkAlignmentGroup]:

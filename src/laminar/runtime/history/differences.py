@@ -22,8 +22,7 @@ from laminar.store import SegmentStore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from laminar.runtime.history.snapshot import Snapshot
-    from laminar.runtime.history.timeline import Timeline
+    from laminar.runtime.history.timeline import Snapshot, Timeline
 
 
 @dataclass(frozen=True, slots=True)

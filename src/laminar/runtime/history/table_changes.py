@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from laminar.runtime.history.differences import Differences
-    from laminar.runtime.history.snapshot import Snapshot
-    from laminar.runtime.history.timeline import Timeline
+    from laminar.runtime.history.timeline import Snapshot, Timeline
     from laminar.sql.table_changes import ChangeRange
 
 TYPE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from laminar.connectors.source import LiveSource, Source
 from laminar.model.trace import ARRIVAL, PARTITION, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
-from laminar.runtime.catalog.time_settings import TimeSettings
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.event_time.late_batch import LATE_SCHEMA, LateBatch
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from laminar.bridge import BridgeCounters
 from laminar.checkpoint.in_flight import InFlight
 from laminar.errors import Backpressure, TableRedefined, UnknownRelation
 from laminar.model.trace import Manifest
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.catalog.settings import wall_clock
 from laminar.runtime.catalog.source_options import parse
-from laminar.runtime.catalog.time_settings import wall_clock
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import SourceDrift
 from laminar.runtime.ingest.batch_writer import ReadRange

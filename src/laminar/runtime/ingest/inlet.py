@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from laminar.bridge import BridgeCounters, PipelineBridge
 from laminar.connectors.source import Source
 from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.catalog.source_options import InletOptions
-from laminar.runtime.catalog.time_settings import TimeSettings
 from laminar.runtime.ingest.batch_writer import ReadRange
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.spark.workspace import Workspace

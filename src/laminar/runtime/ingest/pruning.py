@@ -15,7 +15,7 @@ from laminar.bridge.prefix import Prefix, PrefixStage
 from laminar.delta.program import Maintained
 from laminar.errors import NotRetained
 from laminar.plan.needs import Need, needs_of
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import parse
 from laminar.runtime.ingest.arriving_rows import is_live

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from laminar.dag import DagChannelType, StreamingDag
 from laminar.delta.affected_groups import regroup
-from laminar.delta.block import block_of
 from laminar.delta.change import Change, Version, consolidate, table
 from laminar.delta.cost import is_cheap
 from laminar.delta.full import recompute
+from laminar.delta.linear import block_of
 from laminar.delta.partials import accumulate, finish, needs_reset, reset
 from laminar.delta.program import (
     Aged,

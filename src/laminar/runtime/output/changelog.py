@@ -15,8 +15,7 @@ from laminar.runtime.history.differences import Differences
 from laminar.runtime.scheduling.view_progress import ViewProgress
 
 if TYPE_CHECKING:
-    from laminar.runtime.history.snapshot import Snapshot
-    from laminar.runtime.history.timeline import Timeline
+    from laminar.runtime.history.timeline import Snapshot, Timeline
     from laminar.runtime.scheduling.scheduler import ViewScheduler
 
 

@@ -27,7 +27,7 @@ from laminar.connectors.sink import (
 )
 from laminar.errors import ConnectorError, LaminarError, NotSupported, RelationExists, WriterBusy
 from laminar.model.schema import Field, Schema
-from laminar.runtime.catalog.defined import Defined
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.catalog.row_keys import row_key
 from laminar.runtime.history.turn import WriterTurn
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from laminar.runtime.history.differences import ChangeFrame
-    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Snapshot
     from laminar.runtime.output.changelog import DagChangelogPropagator
 
 _LOG = logging.getLogger("laminar.sinks")

@@ -20,9 +20,8 @@ from laminar.runtime.output.changelog import EpochNeed
 from laminar.store.cursors import SUBSCRIPTIONS, Cursor, CursorStore
 
 if TYPE_CHECKING:
-    from laminar.runtime.catalog.defined import Defined
-    from laminar.runtime.history.snapshot import Snapshot
-    from laminar.runtime.history.timeline import Timeline
+    from laminar.runtime.catalog.catalog import Defined
+    from laminar.runtime.history.timeline import Snapshot, Timeline
     from laminar.runtime.output.changelog import DagChangelogPropagator
 
 _T = TypeVar("_T")

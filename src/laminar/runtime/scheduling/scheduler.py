@@ -15,10 +15,16 @@ from laminar.model.trace import Manifest
 from laminar.mv import MvState
 from laminar.mv.retry import Failure, RetryPolicy
 from laminar.mv.schedule import Schedule
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.consistency_groups import ViewGroup, groups_of
-from laminar.runtime.catalog.defined import Defined
-from laminar.runtime.scheduling.epoch_plan import EpochPlan, Hold, Skip, plan_steps
-from laminar.runtime.scheduling.hold_reasons import HoldRules, schedules_of
+from laminar.runtime.scheduling.epoch_plan import (
+    EpochPlan,
+    Hold,
+    HoldRules,
+    Skip,
+    plan_steps,
+    schedules_of,
+)
 from laminar.runtime.scheduling.view_progress import ViewProgress
 
 if TYPE_CHECKING:
@@ -137,7 +143,11 @@ class ViewScheduler:
         groups = self.groups()
         locked = frozenset[str]().union(*tuple(self._locked.values()))
         situation = HoldRules(
-            self._defined.catalog, self.progress, locked, now_ms, self._functions()
+            self._defined.catalog,
+            self.progress,
+            locked,
+            now_ms,
+            self._functions() if self._defined.catalog.functions.by_name else frozenset(),
         )
         skipped = situation.skipped(groups, frozenset(forced))
         for view, reason in (failed or {}).items():
@@ -198,6 +208,8 @@ class ViewScheduler:
 
     def failed(self, failures: Mapping[str, str], now_ms: int) -> dict[str, Failure]:
         """Return the failures to remember when some views failed, and why."""
+        if not failures:
+            return {}
         policy, known = self.retry_policy(), self.progress.failures
         return {
             view: policy.failed(known.get(view), reason, now_ms)

@@ -1,8 +1,9 @@
-"""Where an epoch works: a Spark session with names of its own."""
+"""Where a database works, and each of its epochs: a Spark session with names of its own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,3 +66,27 @@ class Workspaces:
             self._all.append(Workspace.beside(self._root, self._spark, self._functions))
         for workspace in self._all:
             workspace.store.collect_limit = collect_limit
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Nothing in it changes as long as the database is open."""
+
+    root: Path
+    spark: SparkSession
+    workspaces: Workspaces
+    clock: Callable[[], int]
+    """The wall clock, in milliseconds from 1970."""
+    read_only: bool = False
+    """Whether another process writes: then nothing is written here, and its epochs are read."""
+    functions: PythonFunctions = field(default_factory=PythonFunctions)
+    """Code of the user's that statements call."""
+
+    @property
+    def store(self) -> SegmentStore:
+        """Reads and writes segments outside of epochs."""
+        return self.workspaces.first.store
+
+    def workspace(self) -> Workspace:
+        """Return a new workspace, whose names no epoch uses."""
+        return Workspace.beside(self.root, self.spark, self.functions)

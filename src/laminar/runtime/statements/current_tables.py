@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from laminar.delta.change import Version, bag, columns, quote
-from laminar.model.spark_path import source_uri
+from laminar.model.quoting import source_uri
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.arriving_rows import pending_number
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from laminar.runtime.engine.engine import Engine
-    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Snapshot
     from laminar.runtime.relations.bindings import Bindings
     from laminar.store import PendingBatch, SegmentStore
 

@@ -43,7 +43,7 @@ from laminar.sql.with_options import without_connector
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
-    from laminar.runtime.epoch.report import EpochReport
+    from laminar.runtime.epoch.outcome import EpochReport
     from laminar.runtime.scheduling.epoch_plan import Hold
     from laminar.runtime.statements.dml import Dml
     from laminar.runtime.statements.query import Reader

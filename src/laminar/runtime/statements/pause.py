@@ -11,7 +11,7 @@ from laminar.mv import MvState
 if TYPE_CHECKING:
     from laminar.mv.retry import Failure
     from laminar.runtime.engine.engine import Engine
-    from laminar.runtime.epoch.report import EpochReport
+    from laminar.runtime.epoch.outcome import EpochReport
 
 
 def pause(engine: Engine, view: str) -> None:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from laminar.delta.change import quote
 from laminar.delta.program import Shape
-from laminar.errors import FunctionNotRegistered, NotSupported, SegmentMissing, UnknownRelation
+from laminar.errors import (
+    FunctionNotRegistered,
+    NotSupported,
+    SegmentMissing,
+    SqlSyntaxError,
+    UnknownRelation,
+)
 from laminar.model.quoting import backquoted, string_literal
 from laminar.runtime.catalog.function_definitions import UserFunctions
 from laminar.runtime.history.differences import Differences
-from laminar.runtime.history.snapshot import Snapshot
 from laminar.runtime.history.table_changes import changed_rows, changed_shape
+from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.relations.trace_versions import versions_of
@@ -29,8 +35,9 @@ from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import suit
 from laminar.runtime.spark.session_functions import SessionFunctions
 from laminar.runtime.statements.current_tables import CurrentTables
-from laminar.sql import relations_of, rewrite_windows
+from laminar.sql import Query, parse_statement, relations_of, rewrite_windows
 from laminar.sql.asof import has_asof, spell_out
+from laminar.sql.parameters import Arguments, with_arguments
 from laminar.sql.system import SYSTEM, name_system_tables, system_table
 from laminar.sql.table_changes import ChangeRange, name_changes
 from laminar.sql.time_travel import Past
@@ -40,6 +47,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from laminar.runtime.engine.engine import Engine
+
+
+_REMEMBERED = 256
+"""So many texts of queries are not read again when they come again."""
+
+_SHORT = 16_384
+"""Longer texts are read each time: they hold rows, and hardly come twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What the text of a query says, whatever is defined when it runs.
+
+    `spelled` is in words that Spark can run, `text` also has its changes under their own names.
+    """
+
+    spelled: str
+    text: str
+    ranges: tuple[ChangeRange, ...]
+    relations: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +97,7 @@ class Reader:
         self.lock = threading.Lock()
         self.tables = CurrentTables(engine, session, store)
         self._called = SessionFunctions(session)
+        self._has_called = False
         engine.env.functions.adopt(session)
         self._between = Differences(
             engine.ledger.timeline,
@@ -93,13 +121,12 @@ class Reader:
         pending as well.
         """
         functions = self._engine.snapshot().catalog.functions
-        text = spelled(query)
         with self.lock:
 
             def bind() -> Bound:
                 if pasts:
-                    return self._bind_pasts(text, pasts)
-                return self.bind(text, as_of_epoch, current=current)
+                    return self._bind_pasts(query, pasts)
+                return self.bind(query, as_of_epoch, current=current)
 
             try:
                 bound = bind()
@@ -121,22 +148,25 @@ class Reader:
     def _let_call(self, text: str) -> None:
         """Have the session know the functions of the user's that a query calls."""
         functions = self._engine.snapshot().catalog.functions
+        if not functions.by_name and not self._has_called:
+            return
         absent = functions.absent(self._engine.env.functions.names())
         for name, _ in functions.calls(text):
             if name in absent:
                 raise FunctionNotRegistered(name)
         users = {name for each in absent for name in functions.users(each)}
         self._called.define(functions.without(users).statements())
+        self._has_called = bool(functions.by_name)
 
     def named(self, text: str, skip: Collection[str] = ()) -> list[str]:
         """Return the relations of the user's that a query names, apart from some."""
-        text, ranges = name_changes(spelled(text))
-        own = (*skip, *(each.bound for each in ranges))
-        return _named(text, self._engine.snapshot(), own)[0]
+        found = worded(text)
+        own = (*skip, *(each.bound for each in found.ranges))
+        return _named(found.relations, self._engine.snapshot(), own)[0]
 
     def bind(
         self,
-        text: str,
+        query: str,
         as_of_epoch: int | None = None,
         skip: Collection[str] = (),
         *,
@@ -146,10 +176,11 @@ class Reader:
 
         Those of a `current` one have their pending rows.
         """
-        snapshot = self._engine.snapshot()
-        self._let_call(text)
-        text, ranges = name_changes(text)
-        names, system = _named(text, snapshot, (*skip, *(each.bound for each in ranges)))
+        snapshot, found = self._engine.snapshot(), worded(query)
+        self._let_call(found.spelled)
+        text, ranges = found.text, found.ranges
+        own = (*skip, *(each.bound for each in ranges))
+        names, system = _named(found.relations, snapshot, own)
         if system and as_of_epoch is not None:
             raise NotSupported(
                 f'"{SYSTEM}" as of an older epoch', "it describes the newest; leave AS OF EPOCH out"
@@ -192,9 +223,9 @@ class Reader:
         rows.createOrReplaceTempView(backquoted(asked.bound))
         return changed_shape(shape)
 
-    def _bind_pasts(self, text: str, pasts: Sequence[Past]) -> Bound:
+    def _bind_pasts(self, query: str, pasts: Sequence[Past]) -> Bound:
         """Bind relations at epochs of their own, each under a name that holds both."""
-        snapshot = self._engine.snapshot()
+        snapshot, text = self._engine.snapshot(), _spelled(query)
         self._let_call(text)
         told = {past.bound.lower() for past in pasts}
         for each in relations_of(text):
@@ -236,7 +267,37 @@ class Reader:
         return self.session.sql(f"SELECT {', '.join(listed)} FROM __views")
 
 
-def spelled(query: str) -> str:
+def asked(text: str, args: Arguments | None) -> Query:
+    """Return the one query that a text holds; with arguments it is another one each time."""
+    if args is None and len(text) <= _SHORT:
+        return _parsed_once(text)
+    return _parsed(text, args)
+
+
+def worded(query: str) -> Wording:
+    """Return what a query says; the same text says the same, and is not read again."""
+    return _worded_once(query) if len(query) <= _SHORT else _worded(query)
+
+
+def _parsed(text: str, args: Arguments | None = None) -> Query:
+    text = with_arguments(text, args)
+    statement = parse_statement(text)
+    if not isinstance(statement, Query):
+        error = SqlSyntaxError("this is not a query", hint="run other statements with execute")
+        raise error.at(text, statement.location.offset)
+    return statement
+
+
+def _worded(query: str) -> Wording:
+    text, ranges = name_changes(spelled := _spelled(query))
+    return Wording(spelled, text, ranges, relations_of(text))
+
+
+_parsed_once = lru_cache(_REMEMBERED)(_parsed)
+_worded_once = lru_cache(_REMEMBERED)(_worded)
+
+
+def _spelled(query: str) -> str:
     """Return a query in words that Spark can run."""
     return rewrite_windows(spell_out(query) if has_asof(query) else query)
 
@@ -265,11 +326,13 @@ def bindings_at(
     return at, Bindings(session, store, relations, versions)
 
 
-def _named(text: str, snapshot: Snapshot, skip: Collection[str]) -> tuple[list[str], list[str]]:
-    """Return the relations of the user's, and those of the system, that a query names."""
+def _named(
+    relations: Iterable[str], snapshot: Snapshot, skip: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Divide what a query names into the user's relations and those of the system."""
     names, system = [], []
-    for each in relations_of(text):
-        table = system_table(each)
+    for each in relations:
+        table = system_table(each) if "." in each else None
         if each in skip and not snapshot.catalog.exists(each):
             continue
         if table is None:

@@ -13,7 +13,7 @@ from laminar.runtime.spark.fixed_settings import KNOWN
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
-    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Snapshot
 
 
 def _epochs(engine: Engine, _snapshot: Snapshot) -> Rows:

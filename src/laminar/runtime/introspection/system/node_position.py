@@ -9,7 +9,7 @@ from laminar.runtime.scheduling.view_progress import ViewProgress
 if TYPE_CHECKING:
     from laminar.dag import StreamingDag
     from laminar.model.ids import NodeId
-    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Snapshot
 
 
 def epoch_of(name: str, snapshot: Snapshot) -> int:

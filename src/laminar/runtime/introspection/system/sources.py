@@ -14,7 +14,7 @@ from laminar.runtime.introspection.system.table import Rows, SystemTable, column
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
-    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Snapshot
 
 
 def _sources(engine: Engine, snapshot: Snapshot) -> Rows:

@@ -13,7 +13,7 @@ from laminar.sql.system import SYSTEM
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
-    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Snapshot
 
 Rows = Iterable[tuple[Any, ...]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laminar.dag import DagChannelType, DagNodeType
-from laminar.dag.policies import DiamondConsistency
+from laminar.dag.diamond import DiamondConsistency
 from laminar.runtime.catalog.consistency_groups import groups_of
 from laminar.runtime.introspection.system.node_position import epoch_of, wave_of
 from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
@@ -13,7 +13,7 @@ from laminar.runtime.scheduling.view_progress import ViewProgress
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
-    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Snapshot
 
 
 def _topology(engine: Engine, snapshot: Snapshot) -> Rows:

@@ -18,7 +18,7 @@ from laminar.runtime.scheduling.view_progress import ViewProgress
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
-    from laminar.runtime.history.snapshot import Snapshot
+    from laminar.runtime.history.timeline import Snapshot
 
 
 def _views(engine: Engine, snapshot: Snapshot) -> Rows:
