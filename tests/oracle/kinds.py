@@ -47,7 +47,9 @@ NUMBERS = {
 """What compares with each other; `digits` are strings that are numbers."""
 
 TEXTS = {
-    "text": _plain("STRING", "", "a", "A", "ä", "a ", "b", "ab", "1"),
+    "text": Kind(
+        "STRING", (*_cast("STRING", "", "a", "A", "ä", "a ", "b", "ab", "1"), "REPEAT('a', 40000)")
+    ),
     "varchar": _plain("VARCHAR(3)", "", "a", "b", "a ", "abc"),
 }
 
@@ -89,4 +91,22 @@ NESTED = {
     "map": Kind("MAP<STRING, INT>", ("MAP()", "MAP('a', 1)", "MAP('a', 1, 'b', NULL)")),
 }  # fmt: skip
 
-KINDS = NUMBERS | TEXTS | TIMES | OTHERS | NESTED
+VARIANTS = {
+    "variant": Kind(
+        "VARIANT",
+        tuple(
+            f"PARSE_JSON('{text}')" for text in ("1", "1.0", "null", "[1, null]", '{"a": {"b": 2}}')
+        ),
+        "TO_JSON({0}) || SCHEMA_OF_VARIANT({0})",
+    ),
+}
+
+COLLATED = {
+    "lcase": _plain("STRING COLLATE UTF8_LCASE", "", "a", "A", "b", "B", "ab", "aB"),
+    "unicode": _plain("STRING COLLATE UNICODE_CI", "", "a", "A", "ä", "Ä", "b"),
+    "plain": _plain("STRING", "", "a", "A", "b"),
+    "count": _plain("INT", "0", "1", "2"),
+}
+"""Which spelling a group shows is ours to say: these are compared without regard to it."""
+
+KINDS = NUMBERS | TEXTS | TIMES | OTHERS | NESTED | VARIANTS

@@ -21,8 +21,7 @@ from laminar.errors import LaminarError
 from laminar.model.quoting import backquoted
 from laminar.testing.bags import assert_same_bag
 
-from .kinds import KINDS
-from .wild import WildCase, bind_empty, makes_sense, session_in, shown, wild_case
+from .wild import ALL_KINDS, WildCase, bind_empty, makes_sense, session_in, shown, wild_case
 from .wild_queries import WildWriter
 
 if TYPE_CHECKING:
@@ -40,11 +39,11 @@ Batch = dict[str, list[list[str]]]
 
 @contextmanager
 def opened(case: WildCase, spark: SparkSession, path: Path) -> Iterator[laminar.Database]:
-    with laminar.connect(path, spark=session_in(spark, case.zone)) as db:
+    with laminar.connect(path, spark=session_in(spark, case.zone, ansi=case.ansi)) as db:
         db.execute("SET laminar.max_failures = 1000; SET laminar.retry_backoff_ms = 0")
         for name, columns in case.tables.items():
             listed = ", ".join(
-                f"{backquoted(each)} {KINDS[kind].ddl}" for each, kind in columns.items()
+                f"{backquoted(each)} {ALL_KINDS[kind].ddl}" for each, kind in columns.items()
             )
             db.execute(f"CREATE TABLE {backquoted(name)} ({listed})")
         yield db
@@ -151,6 +150,7 @@ def test_one_epoch_or_many_in_any_order(spark: SparkSession, tmp_path: Path, see
         take_back(db, gone)
         step(db)
         define(db, dict(reversed(case.views.items())))
+        define(db, case.views)  # those that read others of them
         at_once = contents(db)
     assert compare(slowly, at_once, case) > 0
 
@@ -203,7 +203,7 @@ def test_a_view_over_a_union_is_the_union_of_views(
     case = wild_case(chance, spark, views=0)
     first, second = case.tables
     case.tables["third"] = case.tables[first]
-    session = session_in(spark, case.zone)
+    session = session_in(spark, case.zone, ansi=case.ansi)
     bind_empty(session, case)
     while len(case.views) < 6:
         query = linear_query(chance, case)

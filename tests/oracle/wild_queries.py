@@ -46,13 +46,13 @@ class WildWriter:
         self._chance = chance
         self._tables = tables
 
-    def query(self) -> str:
-        """Return a query; Spark may refuse it."""
+    def shaped(self) -> tuple[str, str]:
+        """Return the name of a shape, and a query of it; Spark may refuse it."""
         shape = self._chance.choice(
             (self._select, self._select, self._grouped, self._grouped, self._join, self._join,
-             self._join, self._set, self._window, self._top, self._distinct)
+             self._join, self._set, self._window, self._top, self._distinct, self._nested)
         )  # fmt: skip
-        return shape()
+        return shape.__name__.strip("_"), shape()
 
     def items(self) -> str:
         """Return what to select, from the one table there is."""
@@ -88,6 +88,14 @@ class WildWriter:
         shown = mine if "SEMI" in kind or "ANTI" in kind else mine + other
         picked = [self._pick(shown) for _ in range(self._number(1, 4))]
         return f"SELECT {_named(picked)} FROM {left} l {kind} {right} r ON {on}"
+
+    def _nested(self) -> str:
+        """Return a query over another one, as a table or as a WITH item that is read twice."""
+        inner = self._pick((self._select, self._grouped, self._join, self._set, self._distinct))()
+        name = "q"
+        outer = WildWriter(self._chance, {name: {"c0": ""}})
+        query = self._pick((outer._select, outer._grouped, outer._join, outer._window))()
+        return f"WITH {name} AS ({inner}) {query}"
 
     def _set(self) -> str:
         parts = []
