@@ -32,13 +32,15 @@ RARE = {
 class Case:
     """A view and the strategy it must get: I(ncremental), G(roups) or F(ull).
 
-    `at_length`: only where there is time for all, as in `make test-all`.
+    `at_length`: only where there is time for all, as in `make test-all`. `since`: the first Spark
+    that answers the query itself.
     """
 
     name: str
     sql: str
     strategy: str = "I"
     at_length: bool = False
+    since: str = ""
 
 
 C = Case
@@ -148,7 +150,7 @@ AGGREGATES = [
     C("variance", "SELECT k, STDDEV(x) AS s, VARIANCE(y) AS v, STDDEV_POP(x) AS p, VAR_POP(x) AS q FROM t GROUP BY k", "G"),
     C("collect", "SELECT k, SORT_ARRAY(COLLECT_LIST(x)) AS l, SORT_ARRAY(COLLECT_SET(g)) AS s FROM t GROUP BY k", "G"),
     C("percentile", "SELECT k, PERCENTILE(x, 0.5) AS m, MEDIAN(y) AS d, BIT_XOR(x) AS bx FROM t GROUP BY k", "G"),
-    C("corr", "SELECT k, ROUND(CORR(x, y), 6) AS c, ROUND(COVAR_POP(x, y), 6) AS v FROM t GROUP BY k", "G"),
+    C("corr", "SELECT k, ROUND(CORR(x, y), 6) AS c, ROUND(COVAR_POP(x, y), 6) AS v FROM t GROUP BY k", "G", since="4.3"),
     C("global", "SELECT COUNT(*) AS n, SUM(x) AS s, MAX(y) AS m, AVG(d) AS a FROM t"),
     C("global_filtered", "SELECT COUNT(*) AS n, MIN(x) AS m FROM t WHERE x > 1000"),
     L("global_other", "SELECT COUNT(DISTINCT g) AS n FROM u JOIN t USING (k)", "G"),

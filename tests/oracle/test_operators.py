@@ -37,7 +37,7 @@ CHOSEN = KINDS if THOROUGH else {kind: quick(kind) for kind in KINDS if quick(ki
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", CHOSEN)
 def test_views_equal_recomputation(kind: str, spark: SparkSession) -> None:
-    cases = CHOSEN[kind]
+    cases = [case for case in CHOSEN[kind] if case.since <= spark.version]
     wrong: dict[str, str] = {}
     with connect(spark=spark) as db:
         full = frozenset(case.name for case in cases if case.strategy == "F")
