@@ -97,6 +97,11 @@ QUERIES = [
         "SELECT 'a' AS `current_schema()`, upper('a') AS u",
     ),
     (
+        "SELECT join, u.v, table FROM b.union JOIN b.from ON join.x",
+        *["SELECT join, u.v, table FROM `b.union` AS `union` JOIN `b.from` AS `from` ON join.x"]
+        * 2,
+    ),
+    (
         "SELECT select.xor AS like FROM cross AS select",
         "SELECT select.xor AS like FROM cross AS select",
         "SELECT select.xor AS like FROM `a.cross` AS select",

@@ -17,8 +17,10 @@ from laminar.errors.base import LaminarError
 from laminar.errors.sql import NotSupported, SqlError
 from laminar.model.quoting import backquoted, string_literal
 from laminar.sql.calls import calls_of
+from laminar.sql.cursor import joined
 from laminar.sql.name_places import Block, Call, Column, Item, NamePlaces
 from laminar.sql.references import relations_of
+from laminar.sql.reserved_words import quoted_names
 from laminar.sql.schemas import (
     CATALOG,
     DEFAULT,
@@ -145,7 +147,7 @@ def query_in_full(query: str, names: Names) -> list[Edit]:
 
 
 def _found(query: str, names: Names, own: Iterable[str], given: Sequence[Given]) -> _Resolution:
-    tokens, block = tokenize(query), Block()
+    tokens, block = tokenize(query) if given else _marked(query), Block()
     for number, each in enumerate(given):
         place = -1 - number  # before all tokens
         block.items.append(Item(place, place, (schema_of(each.identity), last_of(each.identity))))
@@ -159,10 +161,34 @@ def _found(query: str, names: Names, own: Iterable[str], given: Sequence[Given])
             try:
                 found.identities[item.start] = names.known(item.parts)
             except SqlError as error:
+                if not given and len(item.parts) < 4 and not _is_read(query, item.parts):
+                    continue  # a column that stands where a relation could
                 start, stop = _span(found, item)
                 raise error.at(query, start, stop - start) from None
     found.shared = _shared(found)
     return found
+
+
+def _marked(query: str) -> tuple[Token, ...]:
+    """Return the tokens of a query; keywords that are names where they stand are quoted names."""
+    tokens, marked = tokenize(query), tokenize(quoted_names(query))
+    if len(tokens) != len(marked):
+        return tokens
+    return tuple(
+        Token(mark.kind, mark.text, own.start, own.end)
+        for own, mark in zip(tokens, marked, strict=True)
+    )
+
+
+def _is_read(query: str, parts: Sequence[str]) -> bool:
+    """Whether a query reads a relation of that name; one that cannot be read is taken to."""
+    try:
+        read = relations_of(name_changes(query)[0])
+    except SqlError:
+        return True
+    name = joined(parts) if len(parts) > 1 else parts[0]
+    ranged = (each.relation for each in name_changes(query)[1])
+    return name.lower() in {each.lower() for each in (*read, *ranged)}
 
 
 def _span(found: _Resolution, item: Item) -> tuple[int, int]:
@@ -183,7 +209,7 @@ def _relation_edits(found: _Resolution) -> list[Edit]:
             continue
         last = found.tokens[item.stop - 1]
         start, stop = _span(found, item)
-        named = backquoted(identity) if "." in identity else last.text
+        named = backquoted(identity) if "." in identity else found.text[last.start : last.end]
         if found.text[start:stop] != named:
             edits.append(Edit(start, stop, named))
         alias = _alias(found, item)
