@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from laminar.errors.base import LaminarError
+from laminar.errors.qualified_names import UnknownSchema
 from laminar.errors.sql import NotSupported, SqlError
 from laminar.model.quoting import backquoted
 from laminar.sql import statements as s
@@ -149,7 +150,7 @@ def _show(statement: s.Show, names: Names) -> Resolved:
 def _drop(statement: s.Drop, names: Names) -> Resolved:
     try:
         name = names.identity(statement.name)
-    except SqlError:
+    except UnknownSchema:
         if not statement.if_exists:
             raise
         name = statement.name  # of a schema that does not exist either: it is gone already
@@ -159,7 +160,7 @@ def _drop(statement: s.Drop, names: Names) -> Resolved:
 def _drop_schema(statement: s.DropSchema, names: Names) -> Resolved:
     try:
         name = names.schema(statement.name)
-    except SqlError:
+    except UnknownSchema:
         if not statement.if_exists:
             raise
         return Resolved(replace(statement, name=""))

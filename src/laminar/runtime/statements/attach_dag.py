@@ -98,10 +98,10 @@ def _refuse_names(engine: Engine, dag: StreamingDag) -> None:
     """
     names = engine.defined.catalog.names(DEFAULT)
     for node in dag.nodes.values():
-        if "." in node.name and names.identity(node.name) != node.name:
+        keeps_rows = node.node_type is not DagNodeType.SINK
+        if keeps_rows and "." in node.name and names.identity(node.name) != node.name:
             hint = f"call it {names.identity(node.name)}"
             raise NotSupported(f'the name "{node.name}" in a DAG', hint)
-        keeps_rows = node.node_type is not DagNodeType.SINK
         if keeps_rows and not is_plain(node.name) and not engine.defined.catalog.exists(node.name):
             raise NotSupported(f'the name "{node.name}"', "choose one without # and !")
 
