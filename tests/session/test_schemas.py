@@ -117,8 +117,29 @@ def test_a_view_means_the_same_whatever_is_current_later(
         opened.insert("a.t", [(2,)])
         opened.step()
         assert rows(opened, "SELECT n FROM a.v") == [(1,), (2,)]
-        assert opened.execute("SHOW CREATE a.v").rows()[0][0] == again
+        assert opened.execute("SHOW CREATE a.v").rows()[0][0] == shown
     assert [each.name for each in read_status(db.path).relations] == ["a.t", "t", "b.t", "a.v"]
+
+
+def test_statements_change_the_rows_of_the_table_that_they_name(db: laminar.Database) -> None:
+    db.execute(
+        "CREATE TABLE a.t (k INT, x INT); CREATE TABLE b.t (k INT PRIMARY KEY, x INT);"
+        "CREATE TABLE t (k INT, x INT); USE a;"
+        "INSERT INTO t VALUES (1, 1), (2, 2); INSERT INTO b.t VALUES (1, 10);"
+        "INSERT INTO default.t VALUES (9, 9); INSERT INTO t SELECT k + 1, t.x FROM default.t;"
+        "UPDATE t SET x = t.x + 100 WHERE a.t.k = 2;"
+        "DELETE FROM a.t WHERE k IN (SELECT t.k + 1 FROM default.t WHERE default.t.k < a.t.k);"
+        "MERGE INTO b.t USING a.t ON b.t.k = a.t.k WHEN MATCHED THEN UPDATE SET b.t.x = a.t.x"
+        " WHEN NOT MATCHED THEN INSERT *"
+    )
+    db.step()
+    assert rows(db, "SELECT * FROM t") == [(1, 1), (2, 102)]
+    assert rows(db, "SELECT * FROM b.t") == [(1, 1), (2, 102)]
+    assert rows(db, "SELECT * FROM default.t") == [(9, 9)]
+    first = "SELECT o.x, n.x FROM b.t AS OF EPOCH 0 AS o RIGHT JOIN t AS OF EPOCH 1 AS n USING (k)"
+    assert db.sql(f"{first} ORDER BY 2").rows() == [(None, 1), (None, 102)]
+    changed = "SELECT k, _change_type FROM table_changes('t', 1) ORDER BY k"
+    assert db.sql(changed).rows() == [(1, "insert"), (2, "insert")]
 
 
 def test_calls_from_python_take_names_of_several_parts(db: laminar.Database) -> None:

@@ -122,6 +122,7 @@ REFUSED = [
     ("SELECT * FROM `a.t`", "LMR-3002", "`a.t`"),
     ("SELECT 1,\n  * FROM u.v.w.x", "LMR-3035", "u.v.w.x"),
     ("SELECT * FROM table_changes('c.t', 1)", "LMR-3035", "'c.t'"),
+    ("WITH t AS (SELECT * FROM t) SELECT * FROM t, default.t", "LMR-3005", "default.t"),
 ]
 
 

@@ -38,6 +38,8 @@ class Item:
     alias: str | None = None
     room: int | None = None
     is_common: bool = False
+    is_hidden: bool = False
+    """Whether WITH calls something else by the last part alone."""
 
 
 @dataclass(slots=True)
@@ -234,8 +236,8 @@ class NamePlaces:
 
     def _add(self, at: int, stop: int, alias: str | None, room: int | None) -> None:
         parts = self._parts(at, stop)
-        is_common = len(parts) == 1 and self._is_common(parts[0])
-        self._note(Item(at, stop, parts, alias, room, is_common))
+        common, is_short = self._is_common(parts[-1]), len(parts) == 1
+        self._note(Item(at, stop, parts, alias, room, common and is_short, common and not is_short))
 
     def _value(self, at: int, stop: int) -> None:
         """Note a name in an expression."""

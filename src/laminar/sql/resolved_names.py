@@ -166,7 +166,18 @@ def _found(query: str, names: Names, own: Iterable[str], given: Sequence[Given])
                 start, stop = _span(found, item)
                 raise error.at(query, start, stop - start) from None
     found.shared = _shared(found)
+    for item in found.places.items:
+        _refuse_hidden(found, item)
     return found
+
+
+def _refuse_hidden(found: _Resolution, item: Item) -> None:
+    """Refuse `default.t` where WITH calls something else `t`: one part cannot tell them apart."""
+    if item.is_hidden and "." not in found.identities.get(item.start, "."):
+        start, stop = _span(found, item)
+        what = f"{found.text[start:stop]} where WITH calls something else {item.parts[-1]}"
+        error = NotSupported(what, "give the item of WITH another name")
+        raise error.at(found.text, start, stop - start)
 
 
 def _marked(query: str) -> tuple[Token, ...]:
