@@ -65,6 +65,8 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.FunctionNotRegistered("f"),
     errors.UnknownSchema("s", ["default"]),
     errors.UnknownCatalog("hive", "laminar"),
+    errors.SchemaExists("s"),
+    errors.SchemaNotEmpty("s", ["t"]),
     errors.InvalidCall("f", "it takes (x INT)"),
     errors.UnknownSetting("laminar.retaind", ["laminar.retained_epochs"]),
     errors.BadSetting("laminar.retained_epochs", "many", "a whole number, 1 or more"),

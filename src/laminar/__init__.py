@@ -45,8 +45,9 @@ _NAMES = {
         NoCheckpointFound NoCommonEpoch NoWatermark NoWindow NodeNotFound NonDeterministic
         NotIncremental NotRetained NotSupported OperatorError OperatorNotFound PortUnavailable
         ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists RowDoesNotFit RowDoesNotMatch
-        RowNotFound RuleBroken SchemaMismatch SegmentCorrupt SegmentMissing SourceError
-        SourceNotFound SourceReadFailed SparkAccessUnavailable SparkUnavailable SpillCorrupt
+        RowNotFound RuleBroken SchemaExists SchemaMismatch SchemaNotEmpty SegmentCorrupt
+        SegmentMissing SourceError SourceNotFound SourceReadFailed SparkAccessUnavailable
+        SparkUnavailable SpillCorrupt
         SqlError SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
         BadArgument MissingArgument ParameterInDefinition TextTooLong TooManyCheckpoints
         UnknownCatalog UnknownColumn UnknownConnector UnknownFunction UnknownOption UnknownRelation

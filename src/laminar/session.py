@@ -225,6 +225,24 @@ class Database:
         self._require_well()
         register_function(self.engine, name, function, returns, or_replace=or_replace)
 
+    # Names
+
+    @property
+    def current_schema(self) -> str:
+        """The schema that names of one part are in: `default`, until USE says another.
+
+        It is that of this object, not of the database, and goes with it.
+        """
+        return self._statements.schema
+
+    def known_as(self, name: str) -> str:
+        """Return the name under which the database knows a relation, there or not.
+
+        That is what system tables say, and what `topology` shows: its own name for one in the
+        schema `default`, else schema and name.
+        """
+        return self._statements.names().identity(name)
+
     # Rows
 
     def insert(self, table: str, rows: Any) -> int:
@@ -234,12 +252,12 @@ class Database:
             How many rows were added: all of them, or none if the source is one that drops.
         """
         self._require_writable("insert")
-        return self._dml.insert(table, rows)
+        return self._dml.insert(self.known_as(table), rows)
 
     def delete(self, table: str, rows: Any) -> int:
         """Take back one copy of each given row; an unknown row is an error, nothing is applied."""
         self._require_writable("delete")
-        return self._dml.delete(table, rows)
+        return self._dml.delete(self.known_as(table), rows)
 
     # Epochs
 
@@ -268,7 +286,7 @@ class Database:
             backpressure: what to do when epochs are behind.
         """
         self._require_writable("configure_source")
-        configure_source(self.engine, name, to_options(policy, backpressure))
+        configure_source(self.engine, self.known_as(name), to_options(policy, backpressure))
 
     def start(self) -> None:
         """Step in the background from now on, as soon as a source has a batch ready.
@@ -310,12 +328,12 @@ class Database:
         past changes nothing.
         """
         self._require_writable("advance_watermark")
-        self.engine.advance_watermark(name, _micros(watermark))
+        self.engine.advance_watermark(self.known_as(name), _micros(watermark))
 
     def end_of_stream(self, name: str) -> None:
         """Say that a source has no more rows: with the next step all its windows are over."""
         self._require_writable("end_of_stream")
-        self.engine.advance_watermark(name, END_OF_TIME)
+        self.engine.advance_watermark(self.known_as(name), END_OF_TIME)
 
     def on_epoch(self, callback: Callable[[EpochReport], object]) -> None:
         """Call a function after every committed epoch, on the thread that ran it.
@@ -351,7 +369,7 @@ class Database:
             SubscriptionEnded: the relation was defined anew.
         """
         self._require_open()
-        relation = self.engine.snapshot().catalog.resolve(relation)
+        relation = self.engine.snapshot().catalog.resolve(self.known_as(relation))
         self.engine.work.pruning.refuse_reading(relation)
         return self.engine.outputs.subscriptions.subscribe(
             relation, from_epoch, self._present, name=name, timeout=timeout

@@ -99,6 +99,15 @@ CASES = [
     ),
     Case("CREATE SINK x FROM top WITH (connector = 'files', path = '{}')", "DROP SINK x"),
     Case("DROP SINK kept", "CREATE SINK kept FROM a WITH (connector = 'files', path = '{}')"),
+    Case("CREATE SCHEMA y COMMENT 'c'", "DROP SCHEMA y"),
+    Case("DROP SCHEMA spare", "CREATE SCHEMA spare"),
+    Case(
+        "DROP SCHEMA filled CASCADE",
+        "CREATE SCHEMA filled; CREATE TABLE filled.a (k INT); CREATE MATERIALIZED VIEW v AS"
+        " SELECT k FROM filled.a; CREATE SINK filled.s FROM v WITH"
+        " (connector = 'files', path = '{}')",
+    ),
+    Case("CREATE TABLE spare.x (k INT)", "DROP TABLE spare.x"),
     Case("RESTORE FROM CHECKPOINT 1", "INSERT INTO a VALUES (1, 4)"),
     Case("CHECKPOINT"),
 ]
@@ -127,6 +136,9 @@ def db(spark: SparkSession, folder: Path) -> Iterator[laminar.Database]:
         opened.execute(
             "CREATE MATERIALIZED VIEW paused AS SELECT k FROM a;"
             f"CREATE SINK kept FROM a WITH (connector = 'files', path = '{folder / 'kept'}');"
+            "CREATE SCHEMA filled; CREATE TABLE filled.a (k INT);"
+            "CREATE MATERIALIZED VIEW v AS SELECT k FROM filled.a; CREATE SINK filled.s FROM v"
+            f" WITH (connector = 'files', path = '{folder / 'filled'}'); CREATE SCHEMA spare;"
             "SET laminar.collect_limit_rows = 5000; SET laminar.checkpoint_retained = 1000;"
             "INSERT INTO a VALUES (1, 1), (2, 2)"
         )
@@ -142,6 +154,7 @@ def described(db: laminar.Database) -> dict[str, Any]:
     definitions = json.loads(json.dumps(to_json(catalog.in_order()), default=str))
     stored = json.loads(json.dumps(list(engine.ledger.manifest.catalog), default=str))
     assert definitions == stored
+    assert engine.ledger.manifest.state.schemas == catalog.schemas.to_json()
     assert engine.ledger.turn.holder is None
     assert not db._reader.lock.locked()
     offsets = engine.ledger.manifest.offsets
@@ -150,6 +163,7 @@ def described(db: laminar.Database) -> dict[str, Any]:
             each["name"]: {**each, "defined_at": "", "sql": "", "born": ""} for each in definitions
         },
         "programs": sorted(catalog.programs),
+        "schemas": dict(catalog.schemas.comments),
         "states": {each.name: each.state for each in catalog.registry.views()},
         "paused": sorted(engine.scheduler.paused),
         "gated": sorted(progress.gated),

@@ -153,7 +153,7 @@ BAD: list[tuple[str, str, int, int]] = [
     ("SHOW TABELS", SYNTAX, 1, 6),
     ("SHOW VIEWS", UNSUPPORTED, 1, 6),
     ("SHOW DEPENDENCIES v", SYNTAX, 1, 19),
-    ("SHOW TABLES IN x", SYNTAX, 1, 13),
+    ("SHOW TABLES AT x", SYNTAX, 1, 13),
     ("DESCRIBE EXTENDED v", UNSUPPORTED, 1, 10),
     ("CHECKPOINT 5", SYNTAX, 1, 12),
     ("RESTORE CHECKPOINT 5", SYNTAX, 1, 9),

@@ -328,7 +328,8 @@ def reconciled(choice: _Choice, newest: Manifest) -> Manifest:
             raise RecoveryFailed(f'the state of the Python operator "{name}" is lost')
     waiting = manifest.state.rebuild
     rebuilt = {*waiting, *choice.rebuild, *(name for name in differs if kinds[name] == "view")}
-    if not gone and not differs and rebuilt == set(waiting):
+    is_alike = manifest.state.schemas == newest.state.schemas
+    if not gone and not differs and is_alike and rebuilt == set(waiting):
         return manifest
     return replace(
         manifest,
@@ -342,6 +343,7 @@ def reconciled(choice: _Choice, newest: Manifest) -> Manifest:
             settings=newest.state.settings,
             sinks=newest.state.sinks,
             functions=newest.state.functions,
+            schemas=newest.state.schemas,
             rebuild=tuple(name for name in kinds if name in rebuilt),
         ),
     )

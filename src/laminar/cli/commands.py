@@ -11,7 +11,14 @@ from typing import TypeVar
 
 from laminar.cli.input import Command, Step, parse_steps, read_file
 from laminar.cli.step_runner import Runner, interruptible
-from laminar.errors import SqlError, SqlSyntaxError, UnknownRelation, nearest
+from laminar.errors import (
+    SqlError,
+    SqlSyntaxError,
+    UnknownCatalog,
+    UnknownRelation,
+    UnknownSchema,
+    nearest,
+)
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition
 from laminar.runtime.catalog.redaction import shown_definition
 
@@ -63,8 +70,8 @@ def _describe(runner: Runner, command: Command) -> bool:
         printer.rows(("name", "kind", "how", "columns"), rows)
         return True
     try:
-        name = catalog.resolve(command.argument.strip("`"))
-    except UnknownRelation as error:
+        name = catalog.resolve(runner.db.known_as(command.argument))
+    except (UnknownRelation, UnknownSchema, UnknownCatalog) as error:
         raise _placed(error, command) from None
     shape = catalog.shape(name)
     kind, how = _kind(runner, name)

@@ -15,6 +15,7 @@ from laminar.errors import SqlSyntaxError
 from laminar.model.quoting import backquoted
 from laminar.sql.keywords import keywords
 from laminar.sql.parser import STATEMENTS
+from laminar.sql.system import SYSTEM
 from laminar.sql.tokens import Kind, Token, scan
 
 KEYWORDS = keywords(
@@ -23,9 +24,9 @@ KEYWORDS = keywords(
     " ELSE EMIT END EPOCH EXCEPT EXISTS EXPLAIN FALSE FILTER FINAL FIRST FOR FROM FULL GROUP"
     " HAVING HOUR IF IN INNER INSERT INTERSECT INTERVAL INTO IS JOIN KEY LAST LATE LATENESS LEFT"
     " LIKE LIMIT MATCHED MATERIALIZED MERGE MINUTE NOT NULL NULLS OF ON OR ORDER OUTER OVER"
-    " PARTITION PAUSE PERIODICALLY PRIMARY REFRESH REPLACE RESET RESTORE RESUME RIGHT SECOND SELECT"
-    " SEMI SET SHOW SINK SINKS SOURCE SOURCES TABLE TABLES THEN TO TRUE UNION UPDATE USING VALUES"
-    " VIEW VIEWS WATERMARK WHEN WHERE WINDOW WITH"
+    " PARTITION PAUSE PERIODICALLY PRIMARY REFRESH REPLACE RESET RESTORE RESTRICT RESUME RIGHT"
+    " SCHEMA SCHEMAS SECOND SELECT SEMI SET SHOW SINK SINKS SOURCE SOURCES TABLE TABLES THEN TO"
+    " TRUE UNION UPDATE USING VALUES VIEW VIEWS WATERMARK WHEN WHERE WINDOW WITH"
 )
 TYPES = keywords(
     "ARRAY BIGINT BINARY BOOLEAN DATE DECIMAL DOUBLE FLOAT INT MAP SMALLINT STRING STRUCT TIMESTAMP"
@@ -112,7 +113,7 @@ class SqlCompleter(Completer):
             yield "relation", relations
             yield "keyword", KEYWORDS & {"SELECT", "IF", "MATERIALIZED", "SOURCE", "CHECKPOINT"}
         elif place.back(1) in _BEFORE_OWN:
-            yield "relation", [name for name in relations if "." not in name]
+            yield "relation", [name for name in relations if not name.startswith(f"{SYSTEM}.")]
             yield "keyword", ["IF", "NOT", "EXISTS"]
         else:
             yield "column", self._columns(place, relations)

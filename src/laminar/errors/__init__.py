@@ -84,7 +84,12 @@ from laminar.errors.mv import (
     SourceNotFound,
     ViewNotFound,
 )
-from laminar.errors.qualified_names import UnknownCatalog, UnknownSchema
+from laminar.errors.qualified_names import (
+    SchemaExists,
+    SchemaNotEmpty,
+    UnknownCatalog,
+    UnknownSchema,
+)
 from laminar.errors.sql import (
     AmbiguousColumns,
     BadSetting,
@@ -204,7 +209,9 @@ __all__ = [
     "RowDoesNotMatch",
     "RowNotFound",
     "RuleBroken",
+    "SchemaExists",
     "SchemaMismatch",
+    "SchemaNotEmpty",
     "SegmentCorrupt",
     "SegmentMissing",
     "SourceError",

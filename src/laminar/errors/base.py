@@ -45,6 +45,12 @@ class LaminarError(Exception):
         self._excerpt = f"    {line}\n    {margin}{'^' * max(1, sum(map(_cells, under)))}"
         return self._placed(text.count("\n", 0, offset) + 1, offset - start + 1)
 
+    def anywhere(self) -> Self:
+        """Forget the place: it was one in a text of ours. Returns the error, to raise it."""
+        self.span = self.place = None
+        self.detail = self._fact
+        return self
+
     def within(self, line: int, column: int) -> Self:
         """Move the place: the text it points into starts there in a longer one."""
         if self.place is None:

@@ -12,7 +12,8 @@ from laminar.errors.sql import SqlError
 class UnknownSchema(SqlError):
     """A statement names a schema that does not exist.
 
-    A database has the schema `default` for what users define, and `laminar_system`.
+    Create it with CREATE SCHEMA, or correct the name; the hint holds the nearest one. Every
+    database has `default`, and `laminar_system`.
     """
 
     code: ClassVar[str] = "LMR-3035"
@@ -38,4 +39,36 @@ class UnknownCatalog(SqlError):
     def __init__(self, name: str, own: str) -> None:
         hint = f"the catalog of a database is {own}; leave it out"
         super().__init__(f'unknown catalog: "{name}"', hint=hint)
+        self.name = name
+
+
+class SchemaExists(SqlError):
+    """A schema of that name exists already.
+
+    Choose another name, or say IF NOT EXISTS if either will do. `default`, `laminar_system` and the
+    name of the catalog, `laminar`, are taken in every database.
+    """
+
+    code: ClassVar[str] = "LMR-3037"
+
+    def __init__(self, name: str) -> None:
+        hint = "choose another name, or say IF NOT EXISTS"
+        super().__init__(f'schema exists already: "{name}"', hint=hint)
+        self.name = name
+
+
+class SchemaNotEmpty(SqlError):
+    """A schema that is to be dropped has tables, views or sinks.
+
+    Drop those first, or say CASCADE to drop them with it, and all that reads them in other schemas.
+    """
+
+    code: ClassVar[str] = "LMR-3038"
+
+    def __init__(self, name: str, relations: Iterable[str]) -> None:
+        super().__init__(
+            f'schema "{name}" is not empty',
+            detail=f"in it are: {', '.join(relations)}",
+            hint=f"DROP SCHEMA {name} CASCADE drops them as well",
+        )
         self.name = name

@@ -59,6 +59,8 @@ class EngineState:
     """Setting of Spark -> its value, of those that decide what statements answer."""
     functions: tuple[Mapping[str, Any], ...] = ()
     """Definitions of the user's functions, first defined first."""
+    schemas: tuple[Mapping[str, str], ...] = ()
+    """The user's schemas: name and comment, first created first."""
     sinks: tuple[Mapping[str, Any], ...] = ()
     """Definitions of sinks, first defined first."""
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -157,6 +159,7 @@ FORM = (
     Part("settings", "settings"),
     Part("spark", "spark", is_rare=True),
     Part("functions", "functions", tuple, list, is_rare=True),
+    Part("schemas", "schemas", tuple, list, is_rare=True),
     Part("sinks", "sinks", tuple, list),
     Part("report", "report", write=lambda report: report or None),
     Part("said", "said"),

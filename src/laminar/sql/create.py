@@ -7,6 +7,7 @@ from laminar.sql.create_function import take_function
 from laminar.sql.cursor import Cursor
 from laminar.sql.parameters import refuse_parameters
 from laminar.sql.query import take_query_head
+from laminar.sql.schema_statements import take_schema
 from laminar.sql.statements import (
     CreateSink,
     CreateTable,
@@ -25,8 +26,6 @@ _NOT_YET = {
     "TEMPORARY": "leave TEMPORARY out: what is created lasts",
     "TEMP": "leave TEMP out: what is created lasts",
     "EXTERNAL": "create a SOURCE with a connector",
-    "DATABASE": "what users define is in the schema default",
-    "SCHEMA": "what users define is in the schema default",
     "INDEX": "",
     "STREAMING": "create a SOURCE",
 }
@@ -51,6 +50,8 @@ def take_create(cursor: Cursor) -> Statement:
         return _view(cursor, start, or_replace=or_replace)
     if cursor.looks_at("FUNCTION"):
         return take_function(cursor, start, or_replace=or_replace)
+    if cursor.peek().is_word("SCHEMA", "DATABASE") and not or_replace:
+        return take_schema(cursor, start)
     if or_replace:
         what = f"CREATE OR REPLACE {cursor.peek().upper}".rstrip()
         hint = "only a MATERIALIZED VIEW or a FUNCTION can be replaced; DROP it first"

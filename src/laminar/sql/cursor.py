@@ -42,6 +42,8 @@ class Cursor:
         self.text = text
         self.tokens = tokens
         self.at = 0
+        self.named: list[tuple[int, int]] = []
+        """Where names of relations were taken: the first token, and one past the last."""
         last = tokens[-1].end if tokens else len(text)
         self._end = Token(Kind.END, "", last, last)
 
@@ -103,9 +105,11 @@ class Cursor:
                 f"{self.peek().text} stands where {what} should be",
                 hint="write the name, in backquotes if it really is called that",
             )
+        start = self.at
         parts = [self.identifier(what)]
         while self.accept("."):
             parts.append(self.identifier("the rest of the name"))
+        self.named.append((start, self.at))
         return joined(parts)
 
     def integer(self, what: str) -> int:

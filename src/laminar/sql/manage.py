@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from laminar.errors.database import FixedSparkSetting
-from laminar.errors.qualified_names import UnknownCatalog, UnknownSchema
 from laminar.errors.sql import NotSupported
 from laminar.sql.create import take_create
 from laminar.sql.create_function import take_drop_function
 from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
 from laminar.sql.query import starts_query, take_query
-from laminar.sql.schemas import CATALOG, DEFAULT, SCHEMAS
+from laminar.sql.schema_statements import take_drop_schema
 from laminar.sql.statements import (
     AlterView,
     Checkpoint,
@@ -18,6 +17,7 @@ from laminar.sql.statements import (
     Describe,
     Drop,
     DropFunction,
+    DropSchema,
     Explain,
     ExplainDag,
     Pause,
@@ -30,14 +30,14 @@ from laminar.sql.statements import (
     SetOption,
     Show,
     ShowKind,
-    Use,
 )
-from laminar.sql.system import SYSTEM
 from laminar.sql.tokens import Kind
 from laminar.sql.with_options import take_options, take_value
 
 _A_VIEW = "the name of a view"
-_OTHER_DESCRIBE = keywords("EXTENDED FORMATTED DATABASE SCHEMA QUERY")
+_OTHER_DESCRIBE = keywords("EXTENDED FORMATTED QUERY")
+OF_A_SCHEMA = (ShowKind.SOURCES, ShowKind.TABLES, ShowKind.SINKS, ShowKind.VIEWS)
+"""Lists of what is in one schema."""
 _LISTS = (
     ShowKind.SOURCES,
     ShowKind.TABLES,
@@ -48,12 +48,14 @@ _LISTS = (
 )
 
 
-def take_drop(cursor: Cursor) -> Drop | DropFunction:
+def take_drop(cursor: Cursor) -> Drop | DropFunction | DropSchema:
     """Take DROP kind [IF EXISTS] name [CASCADE]."""
     start = cursor.at
     cursor.expect("DROP")
     if cursor.looks_at("FUNCTION"):
         return take_drop_function(cursor, start)
+    if cursor.peek().is_word("SCHEMA", "DATABASE"):
+        return take_drop_schema(cursor, start)
     kind = _kind(cursor)
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name(f"the name of a {kind.lower()}")
@@ -103,8 +105,11 @@ def take_show(cursor: Cursor) -> Show:
     start = cursor.at
     cursor.expect("SHOW")
     what, name = _shown(cursor)
+    schema = None
+    if what in OF_A_SCHEMA and (cursor.accept("IN") or cursor.accept("FROM")):
+        schema = cursor.name("the name of a schema")
     cursor.finish()
-    return Show(what, name, **cursor.origin(start))
+    return Show(what, name, schema, **cursor.origin(start))
 
 
 def take_describe(cursor: Cursor) -> Describe:
@@ -115,13 +120,13 @@ def take_describe(cursor: Cursor) -> Describe:
     if cursor.peek().upper in _OTHER_DESCRIBE and cursor.peek(1).kind is not Kind.END:
         what = f"DESCRIBE {cursor.peek().upper}"
         raise cursor.here(NotSupported(what, "write DESCRIBE and the name of a relation"))
-    if _names_a_function(cursor):
-        name, is_function = cursor.name("the name of a function"), True
-    else:
+    is_schema = _comes_before_name(cursor, "SCHEMA", "DATABASE")
+    is_function = not is_schema and _comes_before_name(cursor, "FUNCTION")
+    if not is_schema and not is_function:
         _optional_kind(cursor)
-        name, is_function = cursor.name("the name of a relation"), False
+    name = cursor.name("the name of a relation")
     cursor.finish()
-    return Describe(name, is_function, **cursor.origin(start))
+    return Describe(name, is_function, is_schema, **cursor.origin(start))
 
 
 def take_explain(cursor: Cursor) -> Explain:
@@ -161,24 +166,6 @@ def take_set(cursor: Cursor) -> SetOption:
     return SetOption(name, value, **cursor.origin(start))
 
 
-def take_use(cursor: Cursor) -> Use:
-    """Take USE [SCHEMA | DATABASE] name; the one schema for what users define is `default`."""
-    start = cursor.at
-    cursor.expect("USE")
-    if cursor.peek(1).text and not cursor.peek(1).is_symbol("."):
-        cursor.one_of("SCHEMA", "DATABASE")
-    token = cursor.peek()
-    parts = cursor.name("the name of a schema").lower().split(".")
-    cursor.finish()
-    if len(parts) > 1 and parts[0] != CATALOG:
-        raise cursor.here(UnknownCatalog(token.value, CATALOG), token)
-    if parts[-1] == SYSTEM:
-        raise cursor.here(NotSupported(f"USE {SYSTEM}", "write it before each name"), token)
-    if parts[-1] != DEFAULT or len(parts) > 2:
-        raise cursor.here(UnknownSchema(".".join(parts), SCHEMAS), token)
-    return Use(DEFAULT, **cursor.origin(start))
-
-
 def take_reset(cursor: Cursor) -> ResetOption:
     """Take RESET laminar.x."""
     start = cursor.at
@@ -208,10 +195,11 @@ def _optional_kind(cursor: Cursor) -> None:
             return
 
 
-def _names_a_function(cursor: Cursor) -> bool:
-    """Take FUNCTION before a name; a relation may be called `function`."""
+def _comes_before_name(cursor: Cursor, *words: str) -> bool:
+    """Take FUNCTION, or another word, before a name; a relation may be called `function`."""
     follows = cursor.peek(1)
-    return bool(follows.text) and not follows.is_symbol(".") and cursor.accept("FUNCTION")
+    is_before = bool(follows.text) and not follows.is_symbol(".")
+    return is_before and any(cursor.accept(word) for word in words)
 
 
 def _view_of(cursor: Cursor, verb: str) -> str:
@@ -239,7 +227,7 @@ def _shown(cursor: Cursor) -> tuple[ShowKind, str | None]:
         cursor.expect("FOR")
         return ShowKind.DEPENDENCIES, cursor.name("the name of a relation")
     if cursor.accept("CREATE"):
-        if _names_a_function(cursor):
+        if _comes_before_name(cursor, "FUNCTION"):
             return ShowKind.CREATE_FUNCTION, cursor.name("the name of a function")
         _optional_kind(cursor)
         return ShowKind.CREATE, cursor.name("the name of a relation")

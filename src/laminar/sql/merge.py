@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laminar.errors.sql import NotSupported
 from laminar.model.quoting import backquoted
-from laminar.sql.cursor import Cursor
+from laminar.sql.cursor import Cursor, joined
 from laminar.sql.keywords import keywords
 from laminar.sql.query import refuse_streams
 from laminar.sql.statements import Merge, MergeAction, MergeClause, MergeKind
@@ -125,17 +125,24 @@ def _assignments(cursor: Cursor, target: str) -> tuple[tuple[str, str], ...]:
     while True:
         token = cursor.peek()
         column = cursor.identifier(_A_COLUMN)
-        if cursor.looks_at("."):
-            if column.casefold() != target.casefold():
-                hint = "set a whole column of the target"
-                raise cursor.here(NotSupported("a part of a column in SET", hint), token)
-            cursor.expect(".")
+        owner: list[str] = []
+        while cursor.accept("."):
+            owner.append(column)
             column = cursor.identifier(_A_COLUMN)
+        if owner and not _is_target(joined(owner), target):
+            hint = "set a whole column of the target"
+            raise cursor.here(NotSupported("a part of a column in SET", hint), token)
         _refuse_second(cursor, column, found, token.text)
         cursor.expect("=")
         found[column] = cursor.expression("an expression", ",", "WHEN")
         if not cursor.accept(","):
             return tuple(found.items())
+
+
+def _is_target(owner: str, target: str) -> bool:
+    """Whether a name is the target's; each may say more of the schema than the other."""
+    said, known = f".{owner.casefold()}", f".{target.casefold()}"
+    return said.endswith(known) or known.endswith(said)
 
 
 def _values(cursor: Cursor) -> tuple[tuple[str, str], ...]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import NoReturn
 
 from laminar.errors import nearest
-from laminar.errors.sql import SqlError, SqlSyntaxError
-from laminar.sql import create, dml, manage, merge, query
+from laminar.errors.sql import SqlSyntaxError
+from laminar.sql import create, dml, manage, merge, query, schema_statements
 from laminar.sql.cursor import Cursor
-from laminar.sql.schemas import localised
-from laminar.sql.statements import Query, Statement
+from laminar.sql.statements import Statement
 from laminar.sql.tokens import Token, tokenize
 
 STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
@@ -34,7 +32,7 @@ STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
     "RESTORE": manage.take_restore,
     "SET": manage.take_set,
     "RESET": manage.take_reset,
-    "USE": manage.take_use,
+    "USE": schema_statements.take_use,
 }
 """First word -> how the statement is read."""
 
@@ -43,22 +41,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 def parse_script(text: str) -> list[Statement]:
     """Return the statements of a script, in order; they are separated by semicolons."""
-    local = localised(text)
-    try:
-        found = [_statement(local, tokens) for tokens in _split(tokenize(local))]
-    except SqlError as error:
-        if local != text and error.span is not None:
-            raise error.at(text, *error.span) from error.__cause__
-        raise
-    return found if local == text else [_as_written(each, text) for each in found]
-
-
-def _as_written(statement: Statement, text: str) -> Statement:
-    """Return a statement with its own text as the user wrote it; that of a query is for Spark."""
-    if isinstance(statement, Query):
-        return statement
-    start = statement.location.offset
-    return replace(statement, text=text[start : start + len(statement.text)])
+    return [_statement(text, tokens) for tokens in _split(tokenize(text))]
 
 
 def parse_statement(text: str) -> Statement:

@@ -30,8 +30,8 @@ def relations_of(query: str) -> tuple[str, ...]:
     """Return the names of what a query reads, each once, in order of appearance.
 
     The query is as a user writes it, with what only we can read. Names keep their spelling; two
-    that differ only in case are one. Names of common table
-    expressions are left out where they are visible, and only there.
+    that differ only in case are one. Names of common table expressions are left out where they are
+    visible, and only there. A name of one part is that part, dots in it or not: an identity.
     """
     found: dict[str, str] = {}
     for table in _tables(_tree(query)):
@@ -93,7 +93,8 @@ def _below(node: exp.Expr, visible: frozenset[str]) -> Iterator[tuple[exp.Expr, 
 def _name_of(table: exp.Table) -> str:
     if table.args.get("version") is not None:
         raise NotSupported("VERSION AS OF and TIMESTAMP AS OF", _TIME_TRAVEL)
-    return joined([part.name for part in table.parts])
+    parts = [part.name for part in table.parts]
+    return parts[0] if len(parts) == 1 else joined(parts)
 
 
 def _refuse_hidden(call: exp.Expr) -> None:

@@ -161,6 +161,24 @@ class DropFunction(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateSchema(Statement):
+    """CREATE SCHEMA or DATABASE."""
+
+    name: str
+    comment: str = ""
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropSchema(Statement):
+    """DROP SCHEMA or DATABASE; with what is in it if it may."""
+
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Drop(Statement):
     """DROP of anything that has a name."""
 
@@ -311,18 +329,21 @@ class ShowKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Show(Statement):
-    """SHOW; DEPENDENCIES and CREATE are about a name, the others list everything."""
+    """SHOW; DEPENDENCIES and CREATE are about a name, lists of relations about one schema."""
 
     what: ShowKind
     name: str | None = None
+    schema: str | None = None
+    """Whose relations are listed; None for the current one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Describe(Statement):
-    """DESCRIBE: the columns of a relation, or a function."""
+    """DESCRIBE: the columns of a relation, or a function, or a schema."""
 
     name: str
     is_function: bool = False
+    is_schema: bool = False
 
 
 @dataclass(frozen=True, slots=True)

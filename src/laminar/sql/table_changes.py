@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from laminar.errors.sql import NotSupported
+from laminar.model.quoting import unquoted
 from laminar.sql.cursor import Cursor
 from laminar.sql.time_travel import is_alias
 from laminar.sql.tokens import Kind, Token, tokenize
@@ -59,8 +60,7 @@ def name_changes(query: str) -> tuple[str, tuple[ChangeRange, ...]]:
     kept, at = [], 0
     for found in _places(cursor):
         until = "" if found.last is None else f" to {found.last}"
-        # One part: a dot or a backquote in it would look like several.
-        plain = found.relation.replace(".", " ").replace("`", " ")
+        plain = found.relation.replace("`", " ")
         bound = f"changes of {plain} from {found.first}{until}"
         ranges[bound] = ChangeRange(bound, found.relation, found.first, found.last)
         after = cursor.tokens[found.stop] if found.stop < len(cursor.tokens) else None
@@ -108,7 +108,7 @@ def _clause(cursor: Cursor, place: int) -> _Found:
     while start >= 2 and cursor.tokens[start - 1].is_symbol("."):
         start -= 2
     cursor.at = start
-    relation = cursor.name("the name of a relation")
+    relation = unquoted(cursor.name("the name of a relation"))
     cursor.expect("CHANGES", "FROM")
     cursor.one_of("VERSION", "EPOCH")
     first = written = cursor.integer("the first epoch")

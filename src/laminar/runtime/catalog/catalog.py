@@ -26,7 +26,8 @@ from laminar.runtime.catalog.function_definitions import UserFunctions
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.catalog.storage_plan import BaseTable, Relation, StoragePlan
-from laminar.sql.schemas import local_name
+from laminar.runtime.catalog.user_schemas import UserSchemas
+from laminar.sql.schemas import Names
 
 AnyView: TypeAlias = ViewDefinition | OperatorDefinition | LateDefinition
 
@@ -41,6 +42,7 @@ class Catalog:
     programs: dict[str, Program] = field(default_factory=dict)
     relations: StoragePlan = field(default_factory=StoragePlan)
     functions: UserFunctions = field(default_factory=UserFunctions)
+    schemas: UserSchemas = field(default_factory=UserSchemas)
     max_fan_out: int = 1024  # a table may have many views; the limit of 8 is for hand-built DAGs
     _dag: StreamingDag | None = None
 
@@ -52,12 +54,15 @@ class Catalog:
         return self._dag
 
     def resolve(self, name: str) -> str:
-        """Return a relation's name as it was defined; names are found whatever their case."""
-        local = (local_name(name) if "." in name else name).lower()
+        """Return a relation's identity as it was defined; names are found whatever their case."""
         for known in self.definitions:
-            if known.lower() == local:
+            if known.lower() == name.lower():
                 return known
         raise UnknownRelation(name, list(self.definitions))
+
+    def names(self, current: str) -> Names:
+        """Return what written names stand for while a schema is the current one."""
+        return Names(current, self.schemas.names, self.schemas.strange(self.definitions))
 
     def exists(self, name: str) -> bool:
         """Whether a table or view of that name is defined."""
@@ -248,6 +253,11 @@ class Catalog:
             if self.python_calls(self.definitions[name]):
                 tapped |= {name}  # whoever reads it must not need the code
         return StoragePlan.plan(listed, stored=stored, tapped=tapped, keep_fused=keep_fused)
+
+    def refuse_new(self, name: str) -> None:
+        """Raise if nothing new may be called so: the name is taken, or its schema is gone."""
+        self.refuse_duplicate(name)
+        self.schemas.require(name)
 
     def refuse_duplicate(self, name: str) -> None:
         """Raise DuplicateName if the name is taken, in whatever case."""

@@ -69,4 +69,5 @@ def _defined(manifest: Manifest) -> Any:
         state.settings,
         state.spark,
         state.functions,
+        state.schemas,
     )

@@ -18,6 +18,7 @@ from laminar.runtime.catalog.definitions import (
 from laminar.runtime.catalog.function_definitions import UserFunctions
 from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
 from laminar.runtime.catalog.source_options import for_connector
+from laminar.runtime.catalog.user_schemas import UserSchemas
 from laminar.runtime.engine.apply_settings import AppliedSettings
 from laminar.runtime.engine.parts import Parts
 from laminar.runtime.epoch.python_operators import restore
@@ -32,6 +33,7 @@ def define(engine: Parts, settings: AppliedSettings) -> None:
     """
     catalog = engine.defined.catalog = Catalog(SparkTyper.beside(engine.env.spark))
     catalog.functions = UserFunctions.from_json(engine.ledger.manifest.state.functions)
+    catalog.schemas = UserSchemas.from_json(engine.ledger.manifest.state.schemas)
     engine.time.reset()
     settings.apply()
     for definition in from_json(engine.ledger.manifest.catalog):

@@ -159,6 +159,7 @@ class Parts:
             settings=defined.settings.given,
             spark=fixed_settings(self.env.spark).values,
             functions=defined.catalog.functions.to_json(),
+            schemas=defined.catalog.schemas.to_json(),
             sinks=tuple(self.outputs.sinks.to_json()),
             # A new revision of an epoch is still the epoch that was run.
             report=report or self.ledger.manifest.state.report,

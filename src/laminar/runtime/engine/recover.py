@@ -228,6 +228,7 @@ def _restore(
         _refuse_lost(manifest.catalog, kept)
     now = engine.defined.catalog.functions.to_json()
     functions = manifest.state.functions if kept is None else now
+    schemas = engine.defined.catalog.schemas.to_json()
     sinks = _sinks(engine, manifest.state.sinks, current, kept or manifest.catalog)
     # Rows that somebody pushes meanwhile wait: those that are there are set aside, and replaced.
     with engine.ledger.pending.held(engine.ledger.turn.patience):
@@ -246,6 +247,7 @@ def _restore(
                 spark=fixed_settings(engine.env.spark).values,
                 sinks=sinks,
                 functions=functions,
+                schemas=manifest.state.schemas if kept is None else schemas,
             ),
             catalog=kept,
         )

@@ -32,6 +32,9 @@ from laminar.runtime.statements.create_drop import (
     define_sink,
 )
 from laminar.sql import relations_of
+from laminar.sql.resolved_names import resolved_query
+from laminar.sql.resolved_statements import in_full
+from laminar.sql.schemas import DEFAULT, written_in_full
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,9 +92,16 @@ def _refuse_unused(dag: StreamingDag) -> None:
 
 
 def _refuse_names(engine: Engine, dag: StreamingDag) -> None:
-    """Refuse new names under which another one's parts or accumulators may be kept."""
+    """Refuse new names under which another one's parts or accumulators may be kept.
+
+    A name with a dot is schema and name, whatever the schema that is current: a DAG outlives it.
+    """
+    names = engine.defined.catalog.names(DEFAULT)
     for node in dag.nodes.values():
         keeps_rows = node.node_type is not DagNodeType.SINK
+        if keeps_rows and "." in node.name and names.identity(node.name) != node.name:
+            hint = f"call it {names.identity(node.name)}"
+            raise NotSupported(f'the name "{node.name}" in a DAG', hint)
         if keeps_rows and not is_plain(node.name) and not engine.defined.catalog.exists(node.name):
             raise NotSupported(f'the name "{node.name}"', "choose one without # and !")
 
@@ -124,7 +134,9 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Sp
     if node.operator is None or isinstance(node.operator, str):
         if not engine.defined.catalog.exists(node.name):
             options: dict[str, Any] = {**resolve({}, engine.defined.settings.text)}
-            create_view(engine, ViewDefinition(node.name, _query(node, inputs), **options))
+            query = _query(engine, node, inputs)
+            sql = "" if query == node.operator else _statement(engine, node)
+            create_view(engine, ViewDefinition(node.name, query, sql=sql, **options))
         return
     if engine.defined.catalog.exists(node.name):
         attach_operator(engine, node.name, node.operator, spread)
@@ -134,11 +146,20 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Sp
     create_operator(engine, OperatorDefinition(node.name, inputs, columns), node.operator, spread)
 
 
-def _query(node: DagNode, inputs: tuple[str, ...]) -> str:
+def _statement(engine: Engine, node: DagNode) -> str:
+    """Return what a user would write for a node whose SQL names relations of other schemas."""
+    if node.operator is None:
+        return ""
+    text = f"CREATE MATERIALIZED VIEW {written_in_full(node.name)} AS {node.operator}"
+    return in_full(text, engine.defined.catalog.names(DEFAULT))
+
+
+def _query(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> str:
     """Return a node's SQL; a node without an operator passes its inputs on."""
     if node.operator is None:
         return " UNION ALL ".join(f"SELECT * FROM {backquoted(name)}" for name in inputs)
-    query: str = node.operator
+    names = engine.defined.catalog.names(DEFAULT)
+    query = resolved_query(node.operator, names, session=False).text
     connected = {name.lower() for name in inputs}
     for name in relations_of(query):
         if name.lower() not in connected:

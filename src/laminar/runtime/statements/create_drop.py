@@ -5,7 +5,7 @@ A connector is a user's code: it is built, begun, written to and closed outside 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector, begin_sink, close_sink
 from laminar.connectors.source import Source, close
 from laminar.delta.program import Program
-from laminar.errors import HasDependents, NotSupported
+from laminar.errors import HasDependents, NotSupported, SchemaExists, SchemaNotEmpty
 from laminar.runtime.catalog.definitions import (
     LateDefinition,
     OperatorDefinition,
     TableDefinition,
     ViewDefinition,
 )
-from laminar.runtime.catalog.python_objects import Spread, applied
+from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
 from laminar.runtime.catalog.source_options import changed, parse
 from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.open import build_source
@@ -29,8 +29,11 @@ from laminar.runtime.ingest.column_rules import refuse_unfit_rules, refuse_unfit
 from laminar.runtime.output.sinks import SinkDefinition
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.sql.rewrite_options import with_source_options
+from laminar.sql.schemas import CATALOG, DEFAULT, last_of, schema_of
+from laminar.sql.system import SYSTEM
 
 if TYPE_CHECKING:
+    from laminar.runtime.catalog.catalog import Catalog
     from laminar.runtime.engine.engine import Engine
 
 
@@ -50,7 +53,7 @@ def create_table(engine: Engine, definition: TableDefinition, source: Source | N
     made = build_source(definition) if source is None else None  # may take its time: no turn yet
     try:
         with engine.changing(f"CREATE {name}"):
-            engine.defined.catalog.refuse_duplicate(name)
+            engine.defined.catalog.refuse_new(name)
             _let_in(engine, definition, source or made)
     except Exception:
         if made is not None:
@@ -94,9 +97,9 @@ def create_view(engine: Engine, definition: ViewDefinition) -> None:
     """Define a view and fill it from what its inputs hold now, at the current epoch."""
     late_to = definition.emission.late_to
     with engine.changing(f"CREATE {definition.name}"):
-        engine.defined.catalog.refuse_duplicate(definition.name)
+        engine.defined.catalog.refuse_new(definition.name)
         if late_to is not None:
-            engine.defined.catalog.refuse_duplicate(late_to)
+            engine.defined.catalog.refuse_new(late_to)
         definition = replace(definition, born=engine.ledger.next_revision)
         program = engine.defined.catalog.compile(definition)
         if late_to is not None and program.late is None:
@@ -115,7 +118,7 @@ def create_operator(
 ) -> None:
     """Define a view that a Python operator maintains, and fill it."""
     with engine.changing(f"CREATE {definition.name}"):
-        engine.defined.catalog.refuse_duplicate(definition.name)
+        engine.defined.catalog.refuse_new(definition.name)
         definition = replace(definition, born=engine.ledger.next_revision)
         program = Program(definition.name, (applied(definition, operator, spread),))
         engine.defined.operators[definition.name] = operator
@@ -138,13 +141,58 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
         if (readers or sinks) and not cascade:
             raise HasDependents(name, (*readers, *sinks))
         dropped = (*reversed(dependents), name)
-        with engine.outputs.sinks.removing(sinks):
-            _commit_without(engine, dropped)
-        ends = engine.leave(dropped)
-        _forget_log(engine, dropped)
-        engine.ledger.pending.keep_only(engine.defined.tables())
+        ends = _part_from(engine, dropped, sinks)
     call_all([*ends, engine.outputs.sinks.close_retired])
     return dropped
+
+
+def _part_from(
+    engine: Engine, dropped: tuple[str, ...], sinks: Sequence[str]
+) -> list[Callable[[], object]]:
+    """Commit that relations and sinks are gone; return what closes their connectors."""
+    with engine.outputs.sinks.removing(sinks):
+        _commit_without(engine, dropped)
+    ends = engine.leave(dropped)
+    _forget_log(engine, dropped)
+    engine.ledger.pending.keep_only(engine.defined.tables())
+    return ends
+
+
+def create_schema(engine: Engine, name: str, comment: str) -> None:
+    """Commit that there is a schema, in which nothing is."""
+    with engine.changing(f"CREATE SCHEMA {name}"):
+        catalog = engine.defined.catalog
+        if is_schema(catalog, name) or any(_is_in(name, each) for each in catalog.definitions):
+            raise SchemaExists(name)
+        catalog.schemas = catalog.schemas.with_one(name, comment)
+        engine.ledger.recommit()
+
+
+def is_schema(catalog: Catalog, name: str) -> bool:
+    """Whether a schema of that name may not be created any more."""
+    taken = (CATALOG, DEFAULT, SYSTEM, *catalog.schemas.names)
+    return name.lower() in {each.lower() for each in taken}
+
+
+def drop_schema(engine: Engine, name: str, *, cascade: bool) -> None:
+    """Drop a schema and, if asked, all that is in it, with what reads that; in one commit."""
+    with engine.changing(f"DROP SCHEMA {name}"):
+        catalog = engine.defined.catalog
+        own = [each for each in catalog.definitions if _is_in(name, each)]
+        all_sinks = [each.name for each in engine.outputs.sinks.sinks()]
+        own_sinks = [each for each in all_sinks if _is_in(name, each)]
+        if (own or own_sinks) and not cascade:
+            raise SchemaNotEmpty(name, map(last_of, (*own, *own_sinks)))
+        gone = {*own, *(each for one in own for each in catalog.registry.all_dependents(one))}
+        dropped = tuple(each for each in reversed(list(catalog.in_order())) if each in gone)
+        read = {*engine.outputs.sinks.of(dropped), *own_sinks}
+        catalog.schemas = catalog.schemas.without(name)
+        ends = _part_from(engine, dropped, [each for each in all_sinks if each in read])
+    call_all([*ends, engine.outputs.sinks.close_retired])
+
+
+def _is_in(schema: str, identity: str) -> bool:
+    return "." in identity and schema_of(identity).lower() == schema.lower()
 
 
 def _commit_without(engine: Engine, dropped: tuple[str, ...]) -> None:
@@ -235,6 +283,8 @@ def _add_sink(
     sinks, relation = engine.outputs.sinks, definition.relation
     with engine.changing(f"CREATE SINK {definition.name}"):
         sinks.refuse_shared(connector)  # again: somebody may have been faster
+        if definition.connector != OBJECT:
+            engine.defined.catalog.schemas.require(definition.name)
         definition = replace(
             definition,
             relation=engine.defined.catalog.resolve(relation),

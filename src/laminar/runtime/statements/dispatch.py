@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from laminar.delta.change import Version
@@ -13,6 +14,7 @@ from laminar.errors import (
     NoWatermark,
     RelationExists,
     SqlSyntaxError,
+    UnknownCatalog,
     UnknownRelation,
 )
 from laminar.model.trace_name import SIGNS
@@ -24,11 +26,14 @@ from laminar.runtime.engine.recover import restore
 from laminar.runtime.ingest.primary_keys import refuse_unfit_keys
 from laminar.runtime.output.sinks import SinkDefinition
 from laminar.runtime.statements.create_drop import (
+    create_schema,
     create_table,
     create_view,
     define_sink,
     drop,
+    drop_schema,
     drop_sink,
+    is_schema,
 )
 from laminar.runtime.statements.error_places import ABOUT_A_STATEMENT, placed
 from laminar.runtime.statements.pause import gate, pause, resume
@@ -37,6 +42,8 @@ from laminar.runtime.statements.show import Listing, Showing, find_sink
 from laminar.runtime.statements.user_code import create_function, drop_function
 from laminar.sql import statements as s
 from laminar.sql.intervals import micros
+from laminar.sql.resolved_statements import Resolved, in_full, resolved
+from laminar.sql.schemas import CATALOG, DEFAULT, Names, last_of, parts_of, schema_of
 from laminar.sql.system import SYSTEM
 from laminar.sql.watermarks import delay_of
 from laminar.sql.with_options import without_connector
@@ -80,12 +87,16 @@ class StatementRunner:
         self._listing = listing
         self._told = told
         self._showing = Showing(engine, reader, listing)
+        self.schema = DEFAULT
+        """The schema that names of one part are in, until USE says another."""
         self._runners: dict[type[s.Statement], Callable[[Any], Any]] = {
             s.CreateTable: self._create_table,
             s.CreateView: self._create_view,
             s.CreateSink: self._create_sink,
             s.CreateFunction: lambda each: create_function(engine, each),
             s.DropFunction: lambda each: drop_function(engine, each),
+            s.CreateSchema: self._create_schema,
+            s.DropSchema: self._drop_schema,
             s.AlterView: self._alter_view,
             s.Drop: self._drop,
             s.Insert: self._insert,
@@ -96,7 +107,7 @@ class StatementRunner:
             s.Explain: self._explain,
             s.Describe: self._showing.describe,
             s.Show: self._showing.show,
-            s.Use: lambda _: None,  # the parser knows that there is no other schema
+            s.Use: self._use,
             s.Pause: self._pause,
             s.Resume: self._resume,
             s.Refresh: self._refresh,
@@ -110,16 +121,47 @@ class StatementRunner:
 
     def run(self, statement: s.Statement) -> Any:
         """Run one statement; an error says where in the script it belongs."""
+        asked: Resolved | None = None
         try:
-            return self._runners[type(statement)](statement)
+            asked = resolved(statement, self.names())
+            return self._runners[type(statement)](asked.statement)
         except ABOUT_A_STATEMENT as error:
+            if asked is not None:
+                error = asked.pointed(error)
             raise placed(error, statement) from error.__cause__
+
+    # Schemas
+
+    def names(self) -> Names:
+        """Return what written names stand for now."""
+        return self._engine.snapshot().catalog.names(self.schema)
+
+    def _use(self, statement: s.Use) -> None:
+        self.schema = statement.schema
+
+    def _create_schema(self, statement: s.CreateSchema) -> None:
+        *catalog, name = parts_of(statement.name)
+        if catalog and (len(catalog) > 1 or catalog[0].lower() != CATALOG):
+            raise UnknownCatalog(".".join(catalog), CATALOG)
+        if is_schema(self._engine.defined.catalog, name) and statement.if_not_exists:
+            return
+        _refuse_sign(name)
+        create_schema(self._engine, name, statement.comment)
+
+    def _drop_schema(self, statement: s.DropSchema) -> None:
+        if statement.name:
+            drop_schema(self._engine, statement.name, cascade=statement.cascade)
+
+    def _text(self, text: str) -> str:
+        """Return the text of a definition as it is kept: read where `default` is current."""
+        return text if self.schema == DEFAULT else in_full(text, self.names())
 
     # Tables, views and sinks
 
     def _create_table(self, statement: s.CreateTable) -> None:
         if self._is_there(statement.name, if_not_exists=statement.if_not_exists):
             return
+        statement = replace(statement, text=self._text(statement.text))
         create_table(self._engine, table_definition(statement))
 
     def _create_view(self, statement: s.CreateView) -> None:
@@ -142,7 +184,9 @@ class StatementRunner:
             raise SqlSyntaxError("a sink needs a connector", hint=hint)
         made = define_sink(
             self._engine,
-            SinkDefinition(statement.name, relation, connector, options, sql=statement.text),
+            SinkDefinition(
+                statement.name, relation, connector, options, sql=self._text(statement.text)
+            ),
         )
         return self._listing(["sink", "promise"], [(made.name, made.promise)])
 
@@ -152,16 +196,13 @@ class StatementRunner:
             if if_not_exists:
                 return True
             raise RelationExists(name)
-        own = any(sign in name for sign in _OWN_SIGNS) or name.lower().endswith(_OWN_ENDS)
-        if own or name.lower() == SYSTEM:
-            raise NotSupported(
-                f'the name "{name}"',
-                f"choose one without {' '.join(_OWN_SIGNS)} that does not end in"
-                f" {', '.join(_OWN_ENDS)} and is not {SYSTEM}",
-            )
+        if schema_of(name) == SYSTEM:
+            raise NotSupported(f'"{name}" in {SYSTEM}', "it describes the system; name another")
+        _refuse_sign(last_of(name))
         return False
 
     def _view_definition(self, statement: s.CreateView) -> ViewDefinition:
+        statement = replace(statement, text=self._text(statement.text))
         made = view_definition(statement, self._engine.defined.settings.text)
         return self._engine.defined.catalog.expanded(made)
 
@@ -261,6 +302,17 @@ class StatementRunner:
                 return self._showing.explain_query(target)
             case _:
                 return self._showing.explain_dag()
+
+
+def _refuse_sign(name: str) -> None:
+    """Refuse a new name that could not be told from one of ours."""
+    own = any(sign in name for sign in _OWN_SIGNS) or name.lower().endswith(_OWN_ENDS)
+    if own or name.lower() == SYSTEM:
+        raise NotSupported(
+            f'the name "{name}"',
+            f"choose one without {' '.join(_OWN_SIGNS)} that does not end in"
+            f" {', '.join(_OWN_ENDS)} and is not {SYSTEM}",
+        )
 
 
 def table_definition(statement: s.CreateTable) -> TableDefinition:

@@ -18,6 +18,7 @@ from laminar.errors import (
     UnknownRelation,
 )
 from laminar.sql.keywords import keywords
+from laminar.sql.schemas import last_of
 from laminar.sql.statements import CreateView, Explain, Insert, Statement
 from laminar.sql.time_travel import reads_relations
 from laminar.sql.tokens import Kind, Token, tokenize
@@ -105,6 +106,7 @@ def _words(error: LaminarError) -> Iterator[str]:
         found = getattr(error, field, None)
         if isinstance(found, str):
             yield found
+            yield last_of(found)  # an identity says more than what was written
     what = getattr(error, "what", "")
     yield from re.findall(r'"([^"]+)"', what)
     yield from what.split()[:1]

@@ -27,7 +27,8 @@ from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.introspection.system.views import states_of
 from laminar.runtime.statements.query import Reader
 from laminar.sql import statements as s
-from laminar.sql.schemas import SCHEMAS
+from laminar.sql.resolved_statements import in_full
+from laminar.sql.schemas import CATALOG, DEFAULT, written_in_full
 from laminar.sql.system import SYSTEM, system_table
 
 if TYPE_CHECKING:
@@ -52,21 +53,21 @@ class Showing:
 
     def show(self, statement: s.Show) -> Any:
         """Answer SHOW."""
+        schema = statement.schema or DEFAULT
         match statement.what:
             case s.ShowKind.VIEWS:
-                return self._views()
+                return self._views(schema)
             case s.ShowKind.TABLES | s.ShowKind.SOURCES:
-                return self._tables(is_source=statement.what is s.ShowKind.SOURCES)
+                return self._tables(schema, is_source=statement.what is s.ShowKind.SOURCES)
             case s.ShowKind.SINKS:
-                sinks = self._engine.outputs.sinks.sinks()
-                rows = [(each.name, each.relation, each.connector, each.promise) for each in sinks]
-                return self._listing(["name", "relation", "connector", "promise"], rows)
+                return self._sinks(schema)
             case s.ShowKind.CHECKPOINTS:
                 return self.checkpoints()
             case s.ShowKind.DEPENDENCIES:
                 return self._dependencies(statement.name or "")
             case s.ShowKind.SCHEMAS:
-                return self._listing(["schema"], [(name,) for name in SCHEMAS])
+                every = (DEFAULT, *self._catalog.schemas.names, SYSTEM)
+                return self._listing(["schema"], [(name,) for name in every])
             case s.ShowKind.FUNCTIONS:
                 return self._functions()
             case s.ShowKind.CREATE_FUNCTION:
@@ -102,21 +103,38 @@ class Showing:
         }
         return self._listing(["fact", "value"], [each for each in facts.items() if each[1]])
 
-    def _views(self) -> Any:
-        states = states_of(self._engine)
+    def _describe_schema(self, name: str) -> Any:
+        comment = self._catalog.schemas.comments.get(name, "")
+        facts = {"catalog": CATALOG, "schema": name, "comment": comment}
+        return self._listing(["fact", "value"], [each for each in facts.items() if each[1]])
+
+    def _views(self, schema: str) -> Any:
+        states, schemas = states_of(self._engine), self._catalog.schemas
         rows = [
-            (name, each.strategy.value, states[name][0])
+            (schemas.shown(name), each.strategy.value, states[name][0])
             for name, each in self._catalog.programs.items()
+            if schemas.of(name) == schema
         ]
         return self._listing(["name", "strategy", "state"], rows)
 
-    def _tables(self, *, is_source: bool) -> Any:
+    def _tables(self, schema: str, *, is_source: bool) -> Any:
+        schemas = self._catalog.schemas
         rows = [
-            (each.name, each.connector or "")
+            (schemas.shown(each.name), each.connector or "")
             for each in self._catalog.definitions.values()
             if isinstance(each, TableDefinition) and each.is_source == is_source
+            if schemas.of(each.name) == schema
         ]
         return self._listing(["name", "connector"], rows)
+
+    def _sinks(self, schema: str) -> Any:
+        schemas = self._catalog.schemas
+        rows = [
+            (schemas.shown(each.name), each.relation, each.connector, each.promise)
+            for each in self._engine.outputs.sinks.sinks()
+            if schemas.of(each.name) == schema
+        ]
+        return self._listing(["name", "relation", "connector", "promise"], rows)
 
     def checkpoints(self, only: int | None = None) -> Any:
         """List all checkpoints, or one of them."""
@@ -140,15 +158,22 @@ class Showing:
         sink = find_sink(self._engine, name)
         for each in self._engine.outputs.sinks.sinks():
             if each.name == sink:
-                return shown_sql(each.sql)
+                return self._in_full(shown_sql(each.sql))
         definition = self._catalog.definitions[self._catalog.resolve(name)]
-        return shown_definition(definition) or _statement_of(definition.name, definition)
+        shown = shown_definition(definition)
+        return self._in_full(shown) if shown else _statement_of(definition.name, definition)
+
+    def _in_full(self, text: str) -> str:
+        """Return the text of a definition that works from every schema, where there are several."""
+        return in_full(text, self._catalog.names(DEFAULT)) if self._catalog.schemas.names else text
 
     def describe(self, statement: s.Describe) -> Any:
         """Answer DESCRIBE: one row per column."""
         head = ["column", "type", "nullable", "key", "value", "comment"]
         if statement.is_function:
             return self._describe_function(statement.name)
+        if statement.is_schema:
+            return self._describe_schema(statement.name)
         table = system_table(statement.name)
         if table is not None:
             if table not in TABLES:
@@ -301,17 +326,21 @@ def _statement_of(name: str, definition: Definition) -> str:
             f"{key} = '{value}'" for key, value in chosen.items() if value != OPTIONS[key].default
         ]
         options = f" WITH ({', '.join(other)})" if other else ""
-        return f"CREATE MATERIALIZED VIEW {backquoted(name)}{options} AS {definition.query}"
+        return f"CREATE MATERIALIZED VIEW {_named(name)}{options} AS {definition.query}"
     if isinstance(definition, TableDefinition):
         listed = ", ".join(
             f"{backquoted(column)} {kind}{'' if nullable else ' NOT NULL'}"
             for column, kind, nullable in definition.columns
         )
         kind = "SOURCE" if definition.is_source else "TABLE"
-        return f"CREATE {kind} {backquoted(name)} ({listed})"
+        return f"CREATE {kind} {_named(name)} ({listed})"
     if isinstance(definition, LateDefinition):
         return f"-- {name}: rows that are late for {definition.view}"
     return f"-- {name}: a Python operator over {', '.join(definition.reads)}"
+
+
+def _named(identity: str) -> str:
+    return written_in_full(identity) if "." in identity else backquoted(identity)
 
 
 def _indented(text: str) -> list[str]:
