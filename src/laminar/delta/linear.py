@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from laminar.delta.change import Change, columns, union
+from dataclasses import replace
+
+from laminar.delta.change import Change, columns, consolidate, union
+from laminar.model.same_row import RowType
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import (
     Constant,
@@ -12,6 +15,7 @@ from laminar.plan.nodes import (
     Project,
     Reweigh,
     Scan,
+    Settled,
     UnionAll,
 )
 
@@ -57,6 +61,16 @@ def delta_reweigh(node: Reweigh, given: Change) -> Change:
         ),
         reweighs=True,
     )
+
+
+def delta_settled(node: Settled, given: Change) -> Change:
+    """Leave out of before and after what cancels: as Z-sets they stay what they are."""
+    if given.positive:
+        return given
+    row = RowType(node.columns, node.types)
+    before = given.before and consolidate(given.before, row)
+    after = given.after and consolidate(given.after, row)
+    return replace(given, before=before, after=after, positive=True)
 
 
 def delta_union_all(node: UnionAll, given: list[Change]) -> Change:
