@@ -18,6 +18,7 @@ from laminar.plan.nodes import (
     KeyedJoin,
     Node,
     Project,
+    Recursion,
     Reweigh,
     Scan,
     TopK,
@@ -372,3 +373,24 @@ def test_planning_leaves_the_query_as_it_is() -> None:
     before = query.sql("spark")
     lower(query, RELATIONS, FixedTyper())
     assert query.sql("spark") == before
+
+
+@pytest.mark.parametrize(
+    ("said", "known", "most"),
+    [("", 100, 100), ("", None, None), ("MAX RECURSION LEVEL 7", 100, 7)],
+)
+def test_how_many_levels_a_recursion_may_have(
+    said: str, known: int | None, most: int | None
+) -> None:
+    typer = FixedTyper()
+    typer.recursion_levels = known
+    sql = recursive("SELECT x FROM r JOIN t ON k = v").replace("r(v)", f"r(v) {said}")
+    lowered = lower(parse_query(sql), RELATIONS, typer)
+    (found,) = (each for each in below(lowered.node) if isinstance(each, Recursion))
+    assert found.most == most
+    assert lowered.names == ("v",)
+    assert len(found.columns) == len(found.base.columns) == len(found.step.columns) == 2
+
+
+def below(node: Node) -> list[Node]:
+    return [node, *(each for child in children(node) for each in below(child))]
