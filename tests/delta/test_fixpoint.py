@@ -53,6 +53,7 @@ def test_a_step_follows_no_row_that_is_taken_back() -> None:
         (5, MORE, "MAX RECURSION LEVEL 6"),
         (5, State(), "MAX RECURSION LEVEL 6"),
         (2**31 - 1, MORE, "MAX RECURSION LEVEL 2147483647"),
+        (2**31 - 1, State(), "MAX RECURSION LEVEL 1000"),
         (None, State(), "MAX RECURSION LEVEL 1000"),
     ],
 )

@@ -14,8 +14,8 @@ of n levels is exact: no level after n is computed but the one that would break 
 fails the view if a row is left there when all is added up. Hence the signed recursion ends after
 n + 1 levels too, whatever cancels: b goes, and b → c, c → b come, is a ring of +1 and of -1.
 
-Such rows are there in no answer, and there may be too many of them for Spark, or an expression may
-fail for them. Then R is computed anew: R' − stored. See `recurse_anew`.
+Such rows are there in no answer, and there may be too many of them, or of levels (1000), or an
+expression may fail for them. Then R is computed anew: R' − stored. See `recurse_anew`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ from laminar.plan.nodes import Again
 LOOP = "__loop"
 
 _SIGNED = 1000
-"""Levels after which a signed recursion is given up that has no limit of its own."""
+"""Levels after which a signed recursion is given up, and R computed anew."""
 
 
 _MOST = 2**31 - 1
+"""The greatest limit that Spark takes."""
 
 
 class _Within(Mapping[str, State]):
@@ -105,10 +106,8 @@ def _moved(relation: Recursed, states: Mapping[str, State]) -> Change:
 def _loop(relation: Recursed, states: Mapping[str, State], rows: str, *, is_signed: bool) -> str:
     """Return D + S'(D) + S'(S'(D)) + ... as one statement."""
     most, names = relation.node.most, columns(relation.shape.columns)
-    limit = f" MAX RECURSION LEVEL {_SIGNED}" if is_signed else ""
     given = f"SELECT {names}, {WEIGHT} FROM {LOOP}"
     if most is not None:
-        limit = f" MAX RECURSION LEVEL {min(most + 1, _MOST)}"
         given = f"{given} WHERE {relation.shape.columns[-1]} <= {most}"
     step = change(
         relation.node.step, _Within(states, Change(None, given, given, False, positive=False))
@@ -116,11 +115,22 @@ def _loop(relation: Recursed, states: Mapping[str, State], rows: str, *, is_sign
     if step is None:
         return rows
     return (
-        f"WITH RECURSIVE {LOOP}({names}, {WEIGHT}){limit} AS (\n"
+        f"WITH RECURSIVE {LOOP}({names}, {WEIGHT}){_limit(most, is_signed=is_signed)} AS (\n"
         f"SELECT {names}, {WEIGHT} FROM ({rows})\nUNION ALL\n"
         f"(SELECT {columns(relation.node.step.columns)}, {WEIGHT} FROM ({step})))\n"
         f"SELECT {names}, {WEIGHT} FROM {LOOP}"
     )
+
+
+def _limit(most: int | None, *, is_signed: bool) -> str:
+    """Return Spark's limit: it counts from D on, and must not be what ends the recursion of rows.
+
+    One with signs may go on for nothing, where R' is not even deep: it is given up earlier.
+    """
+    if most is None and not is_signed:
+        return ""
+    ends = _MOST if most is None else min(most + 1, _MOST)
+    return f" MAX RECURSION LEVEL {min(ends, _SIGNED) if is_signed else ends}"
 
 
 def _bounded(relation: Recursed, rows: str) -> str:
