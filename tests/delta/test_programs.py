@@ -10,7 +10,16 @@ from laminar.delta.affected_groups import regroup
 from laminar.delta.change import Change
 from laminar.delta.compile import compile_query
 from laminar.delta.partials import accumulate, finish, needs_reset, reset
-from laminar.delta.program import Limited, Mapped, Merged, Program, Regrouped, Shape, Strategy
+from laminar.delta.program import (
+    Limited,
+    Mapped,
+    Merged,
+    Program,
+    Recursed,
+    Regrouped,
+    Shape,
+    Strategy,
+)
 from laminar.delta.topk import retop
 from laminar.plan.lower import lower
 from laminar.plan.parse import parse_query
@@ -19,6 +28,10 @@ from laminar.testing import FixedTyper
 
 MADE = tuple(f"c{place}" for place in range(4, 9))  # t.x, and what is computed of it
 RELATIONS = {"t": ("id", "k", "g", "x"), "u": ("k", "w")}
+
+PATHS = (
+    "WITH RECURSIVE r AS (SELECT k, w FROM u UNION ALL SELECT r.k, u.w FROM r JOIN u ON r.w = u.k)"
+)
 
 
 def program(sql: str, **types: str) -> Program:
@@ -44,6 +57,8 @@ def changed(*, inserts: bool = True) -> Change:
         ("SELECT id FROM t ORDER BY x LIMIT 1", [Limited, Mapped], Strategy.INCREMENTAL),
         ("SELECT MAX(w) OVER (ORDER BY k) AS m FROM u", [Regrouped, Mapped], Strategy.AFFECTED_GROUPS),
         ("SELECT id FROM t SEMI JOIN u ON t.k = u.k", [Merged, Mapped], Strategy.INCREMENTAL),
+        (f"{PATHS} SELECT k, w FROM r", [Recursed, Mapped], Strategy.INCREMENTAL),
+        (f"{PATHS} SELECT p.k FROM r p JOIN r q ON p.w = q.k", [Recursed, Mapped], Strategy.INCREMENTAL),
         (
             "SELECT id FROM t FULL JOIN u ON t.k = u.k AND x > w",
             [Regrouped, Mapped],

@@ -130,7 +130,40 @@ LINEAR = [
     C("split", "SELECT id, w FROM t LATERAL VIEW EXPLODE(SPLIT(CONCAT(g, ',', g), ',')) q AS w"),
     L("recursive_in_name", "WITH RECURSIVE q AS (SELECT k, x FROM t), r AS (SELECT k FROM q WHERE x > 2) SELECT r.k, w FROM r JOIN u ON r.k = u.k"),
     L("stack_computed", "SELECT id, STACK(1 + 1, k, x) AS v FROM t", "F"),
-    C("recursive", "WITH RECURSIVE r(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM r WHERE v < 3) SELECT v, COUNT(id) AS c FROM r LEFT JOIN t ON v = k GROUP BY v", "F"),
+]
+
+# What a step adds is greater than what it is given: such a recursion ends.
+RECURSION = [
+    C("paths", "WITH RECURSIVE r AS (SELECT k, x FROM t UNION ALL SELECT r.k, t.x FROM r JOIN t ON r.x = t.k AND t.x > t.k) SELECT * FROM r"),
+    L("counter", "WITH RECURSIVE r(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM r WHERE v < 3) SELECT v, COUNT(id) AS c FROM r LEFT JOIN t ON v = k GROUP BY v"),
+    L("counters", "WITH RECURSIVE r AS (SELECT id, x FROM t UNION ALL SELECT id, x + 1 FROM r WHERE x BETWEEN 4 AND 6) SELECT id, x FROM r"),
+    L("parts", "WITH RECURSIVE r(top, part, n) AS (SELECT k, w, w + 1 FROM u UNION ALL SELECT top, w, n * (w + 1) FROM r JOIN u ON part = k AND w > k) SELECT top, part, SUM(n) AS n, COUNT(*) AS ways FROM r GROUP BY top, part"),
+    L("two_joins", "WITH RECURSIVE r(a, b) MAX RECURSION LEVEL 9 AS (SELECT k, x FROM t WHERE x < 3 UNION ALL SELECT a, t.x FROM s JOIN r ON s.k = b JOIN t ON t.k = s.k AND t.x > s.k) SELECT a, b FROM r"),
+    L("two_steps", "WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL (SELECT x FROM r JOIN t ON k = v AND x > k UNION ALL SELECT v + 5 FROM r WHERE v < 4)) SELECT v, COUNT(*) AS c FROM r GROUP BY v"),
+    L("branches_and_filters", "WITH RECURSIVE r(v, way) AS (SELECT k, CAST(g AS STRING) FROM t UNION ALL SELECT CAST(w AS INT), CONCAT(way, '>', name) FROM (SELECT * FROM r WHERE v > 1) q JOIN u ON k = v AND w > k WHERE name <> 'n2') SELECT v, way FROM r"),
+    L("array_of_the_way", "WITH RECURSIVE r(v, way) AS (SELECT k, ARRAY(k) FROM t UNION ALL SELECT x, ARRAY_APPEND(way, x) FROM r JOIN t ON k = v AND NOT ARRAY_CONTAINS(way, x) AND SIZE(way) < 3) SELECT v, way FROM r WHERE SIZE(way) > 1"),
+    L("exploding_step", "WITH RECURSIVE r(v, l) AS (SELECT id, 0 FROM n UNION ALL SELECT v + e, l + 1 FROM r LATERAL VIEW EXPLODE(ARRAY(1, 2)) q AS e WHERE l < 2) SELECT v, l FROM r"),
+    L("left_join_in_the_step", "WITH RECURSIVE r(v, w) AS (SELECT k, 0L FROM t UNION ALL SELECT v + 3, u.w FROM r LEFT JOIN u ON u.k = v WHERE v < 6) SELECT v, w FROM r"),
+    L("exists_in_the_step", "WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL SELECT v + 1 FROM r WHERE v IN (SELECT k FROM s) AND EXISTS (SELECT 1 FROM u WHERE u.k = v)) SELECT v FROM r"),
+    L("anti_in_the_step", "WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL SELECT v + 1 FROM r LEFT ANTI JOIN s ON v = k WHERE v < 6) SELECT v FROM r"),
+    L("aggregates_beside_it", "WITH RECURSIVE r(v) AS (SELECT MIN(k) FROM t UNION ALL SELECT v + n FROM r JOIN (SELECT k, CAST(COUNT(*) AS INT) AS n FROM s GROUP BY k) q ON k = v) SELECT v FROM r"),
+    L("scalar_in_the_step", "WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL SELECT v + (SELECT MAX(k) FROM s) FROM r WHERE v < 9) SELECT v FROM r"),
+    L("wider_base", "WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL SELECT w FROM u UNION ALL SELECT v + 2 FROM r WHERE v < 5) SELECT v FROM r"),
+    L("decimals", "WITH RECURSIVE r(v, d) AS (SELECT k, d FROM t UNION ALL SELECT v + 1, CAST(r.d / 2 AS DECIMAL(10,3)) FROM r WHERE v < 5) SELECT v, d FROM r"),
+    L("keys_of_two_types", "WITH RECURSIVE r(v) AS (SELECT CAST(k AS STRING) FROM t UNION ALL SELECT CAST(w AS STRING) FROM r JOIN u ON v = k AND w > k) SELECT v FROM r"),
+    L("read_twice", "WITH RECURSIVE r(a, b) AS (SELECT k, x FROM t UNION ALL SELECT a, x FROM r JOIN t ON k = r.b AND x > k) SELECT p.a, q.b, COUNT(*) AS c FROM r p JOIN r q ON p.b = q.a GROUP BY p.a, q.b"),
+    L("one_over_another", "WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL SELECT v + 2 FROM r WHERE v < 4), q(v, w) AS (SELECT k, w FROM u UNION ALL SELECT q.v, q.w + 3 FROM q JOIN r ON q.w = r.v) SELECT v, w FROM q"),
+    L("in_a_subquery", "SELECT id FROM t WHERE k IN (WITH RECURSIVE r(v) AS (SELECT k FROM s UNION ALL SELECT v + 2 FROM r WHERE v < 4) SELECT v FROM r)"),
+    L("not_in_a_subquery", "WITH RECURSIVE r(v) AS (SELECT k FROM s UNION ALL SELECT v + 2 FROM r WHERE v < 4) SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM r WHERE v = t.k)"),
+    L("top_of_it", "WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL SELECT v + 1 FROM r WHERE v < 5) SELECT v FROM r ORDER BY v DESC LIMIT 3"),
+    L("windows_over_it", "WITH RECURSIVE r(v, l) AS (SELECT k, 1 FROM t UNION ALL SELECT v + 1, l + 1 FROM r WHERE v < 5) SELECT v, l, COUNT(*) OVER (PARTITION BY v) AS c FROM r", "G"),
+    L("with_within", "WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL (WITH q AS (SELECT v FROM r WHERE v < 4) SELECT v + 1 FROM q)) SELECT v FROM r"),
+    L("limit_in_the_step", "WITH RECURSIVE r(v) AS (SELECT MAX(k) FROM t UNION ALL (SELECT v + 1 FROM r WHERE v < 6 LIMIT 1)) SELECT v FROM r", "F"),
+    L("distinct_step", "WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL SELECT DISTINCT v + 1 FROM r WHERE v < 6) SELECT v FROM r", "F"),
+    L("twice", "WITH RECURSIVE r(v) AS (SELECT DISTINCT k FROM t WHERE k > 0 UNION ALL SELECT p.v + q.v FROM r p JOIN r q ON p.v = q.v WHERE p.v < 9) SELECT v FROM r", "F"),
+    L("except_in_the_step", "WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL (SELECT v + 1 FROM r WHERE v < 6 EXCEPT ALL SELECT k FROM s)) SELECT v FROM r", "F"),
+    L("join_on_more", "WITH RECURSIVE r(v, w) AS (SELECT k, 0L FROM t UNION ALL SELECT v + 3, u.w FROM r LEFT JOIN u ON u.k = v AND u.w > v WHERE v < 6) SELECT v, w FROM r", "F"),
+    L("limit_over_it", "WITH RECURSIVE r(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM r) SELECT COUNT(*) AS c, (SELECT COUNT(*) FROM s) AS s FROM (SELECT v FROM r LIMIT 3)", "F"),
 ]
 
 AGGREGATES = [
@@ -382,7 +415,7 @@ CASCADES = [
     C("unlabelled", "SELECT k FROM sums WHERE k NOT IN (SELECT k FROM written)"),
     C("ranked", "SELECT k, m, RANK() OVER (ORDER BY m DESC, k) AS r FROM best", "G"),
     C("podium", "SELECT k, r FROM ranked WHERE r <= 2"),
-    C("anything", "WITH RECURSIVE r(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM r WHERE v < 4) SELECT t.id, r.v AS w FROM t LEFT JOIN r ON t.x > r.v", "F"),
+    C("anything", "WITH RECURSIVE r(v) AS (SELECT 1 UNION ALL SELECT DISTINCT v + 1 FROM r WHERE v < 4) SELECT t.id, r.v AS w FROM t LEFT JOIN r ON t.x > r.v", "F"),
     C("after_full", "SELECT w, COUNT(*) AS n FROM anything GROUP BY w"),
     C("anti_view", "SELECT name FROM u WHERE NOT EXISTS (SELECT 1 FROM best WHERE best.k = u.k)"),
     C("except_views", "SELECT k FROM sums EXCEPT SELECT k FROM podium"),
@@ -690,6 +723,7 @@ TOWERS = [
 
 KINDS = {
     "linear": LINEAR,
+    "recursion": RECURSION,
     "aggregates": AGGREGATES,
     "joins": JOINS,
     "subqueries": SUBQUERIES,

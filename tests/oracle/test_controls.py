@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlglot import exp
 
-from laminar.delta import affected_groups, anti, join, linear, partials, topk
-from laminar.delta.change import Change
-from laminar.delta.program import Limited, Merged, Regrouped
+from laminar.delta import affected_groups, anti, fixpoint, join, linear, partials, topk
+from laminar.delta.change import Change, State
+from laminar.delta.program import Limited, Merged, Recursed, Regrouped
 from laminar.plan import theta
 from laminar.plan.aggregation import Units
 from laminar.plan.context import Context
@@ -55,6 +55,13 @@ def _finish_without_the_old_row(
 
 def _top_without_reading_again(relation: Limited, given: Change, *, existed: bool) -> str:
     return topk.retop(relation, replace(given, insert_only=True), existed=existed)
+
+
+def _recursion_of_new_rows_alone(
+    relation: Recursed, states: Mapping[str, State], *, existed: bool, first: bool
+) -> Change | None:
+    del existed
+    return fixpoint.recurse(relation, states, existed=False, first=first)
 
 
 def _groups_that_keep_their_old_rows(
@@ -115,6 +122,12 @@ BROKEN: dict[str, tuple[str, Callable[..., object], str]] = {
         f"{MAINTAIN}.retop",
         _top_without_reading_again,
         "SELECT k, x FROM a ORDER BY x DESC, k LIMIT 2",
+    ),
+    "recursion": (
+        f"{MAINTAIN}.recurse",
+        _recursion_of_new_rows_alone,
+        "WITH RECURSIVE r(v) AS (SELECT k FROM a UNION ALL SELECT b.w FROM r JOIN b ON b.k = r.v)"
+        " SELECT v FROM r",
     ),
     "theta": (
         "laminar.plan.joins.partnered",
@@ -177,7 +190,9 @@ def test_a_broken_rule_is_caught(
 
 @pytest.mark.spark
 def test_a_silent_fall_back_is_caught(spark: SparkSession) -> None:
-    recursive = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3)"
+    recursive = (
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT DISTINCT n + 1 FROM r WHERE n < 3)"
+    )
     sql = f"{recursive} SELECT a.k, r.n FROM a JOIN r ON a.x > r.n"
     with pytest.raises(AssertionError, match="fell back to full"):
         play(spark, {"full": sql})

@@ -18,6 +18,7 @@ from laminar.plan.nodes import (
     KeyedJoin,
     Node,
     Project,
+    Recursion,
     Reweigh,
     Scan,
     TopK,
@@ -43,6 +44,11 @@ def plan(sql: str) -> Node:
     return lower(parse_query(sql), RELATIONS, FixedTyper()).node
 
 
+def recursive(step: str, rest: str = "") -> str:
+    items = f"WITH RECURSIVE r(v) AS (SELECT k FROM t UNION ALL ({step}))"
+    return f"{items} SELECT * FROM r {rest}"
+
+
 def kinds(node: Node) -> set[type]:
     return {type(node)}.union(*(kinds(each) for each in children(node)))
 
@@ -50,10 +56,21 @@ def kinds(node: Node) -> set[type]:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
+        (recursive("SELECT v FROM r LIMIT 1"), Reason.RECURSION_BY_LEVEL),
+        (recursive("SELECT DISTINCT v FROM r"), Reason.RECURSION_BY_LEVEL),
+        (recursive("SELECT MAX(v) FROM r"), Reason.RECURSION_BY_LEVEL),
+        (recursive("SELECT v FROM r EXCEPT ALL SELECT k FROM t"), Reason.RECURSION_BY_LEVEL),
+        (recursive("SELECT SUM(v) OVER () FROM r"), Reason.RECURSION_BY_LEVEL),
+        (recursive("SELECT v FROM r UNION ALL SELECT k FROM t"), Reason.RECURSION_BY_LEVEL),
+        (recursive("SELECT k FROM t WHERE k NOT IN (SELECT v FROM r)"), Reason.RECURSION_BY_LEVEL),
         (
-            "WITH RECURSIVE r AS (SELECT 1 AS v UNION ALL SELECT v FROM r) SELECT * FROM r",
-            Reason.RECURSIVE_CTE,
+            recursive("SELECT k FROM t LEFT JOIN r ON k = v AND x > v"),
+            Reason.RECURSION_BY_LEVEL,
         ),
+        (recursive("SELECT p.v FROM r p, r q"), Reason.RECURSION_TWICE),
+        (recursive("SELECT v, v FROM r"), Reason.RECURSIVE_CTE),
+        (recursive("SELECT v FROM r", "LIMIT 5"), Reason.RECURSIVE_CTE),
+        (recursive("SELECT v FROM r").replace("UNION ALL", "UNION"), Reason.RECURSIVE_CTE),
         ("SELECT * FROM t, LATERAL RANGE(t.k)", Reason.TABLE_FUNCTION),
         ("SELECT * FROM t TABLESAMPLE (3 ROWS)", Reason.TABLE_SAMPLE),
         ("SELECT 1 FROM t RIGHT JOIN LATERAL (SELECT w FROM u) q ON TRUE", Reason.LATERAL_SUBQUERY),
@@ -356,3 +373,24 @@ def test_planning_leaves_the_query_as_it_is() -> None:
     before = query.sql("spark")
     lower(query, RELATIONS, FixedTyper())
     assert query.sql("spark") == before
+
+
+@pytest.mark.parametrize(
+    ("said", "known", "most"),
+    [("", 100, 100), ("", None, None), ("MAX RECURSION LEVEL 7", 100, 7)],
+)
+def test_how_many_levels_a_recursion_may_have(
+    said: str, known: int | None, most: int | None
+) -> None:
+    typer = FixedTyper()
+    typer.recursion_levels = known
+    sql = recursive("SELECT x FROM r JOIN t ON k = v").replace("r(v)", f"r(v) {said}")
+    lowered = lower(parse_query(sql), RELATIONS, typer)
+    (found,) = (each for each in below(lowered.node) if isinstance(each, Recursion))
+    assert found.most == most
+    assert lowered.names == ("v",)
+    assert len(found.columns) == len(found.base.columns) == len(found.step.columns) == 2
+
+
+def below(node: Node) -> list[Node]:
+    return [node, *(each for child in children(node) for each in below(child))]

@@ -26,6 +26,7 @@ from laminar.delta.program import (
     Periodic,
     Program,
     Recomputed,
+    Recursed,
     Regrouped,
     Sessioned,
     Shape,
@@ -37,6 +38,7 @@ from laminar.model.trace_name import late_trace, part_of
 from laminar.plan.canonical import canonical, repeated
 from laminar.plan.closing import Lateness
 from laminar.plan.nodes import (
+    Again,
     Aggregate,
     Aging,
     Anti,
@@ -48,9 +50,11 @@ from laminar.plan.nodes import (
     KeyedJoin,
     Node,
     Project,
+    Recursion,
     Reweigh,
     Scan,
     Sessions,
+    Settled,
     Timely,
     TopK,
     UnionAll,
@@ -59,6 +63,8 @@ from laminar.plan.nodes import (
     scanned,
 )
 from laminar.plan.reasons import NoRule, Reason
+from laminar.plan.recursion import reads_again
+from laminar.plan.rewrite import with_inputs
 
 NodeT = TypeVar("NodeT", bound=Node)
 
@@ -201,7 +207,7 @@ class _Compiler:
 
     def _cut(self, node: Node) -> Node:
         match node:
-            case Scan() | Constant():
+            case Scan() | Constant() | Again() | Settled():
                 return node
             case Filter():
                 return Filter(self._cut(node.input), node.predicate)
@@ -232,6 +238,8 @@ class _Compiler:
                 return self._stateful(node, self._regrouped)
             case TopK():
                 return self._stateful(node, self._limited)
+            case Recursion():
+                return self._stateful(node, self._recursed)
 
     def _joined(self, node: Join | Anti) -> Node:
         match node:
@@ -390,6 +398,21 @@ class _Compiler:
         types = self.types.types(cut.input)
         ties = tuple(each for name in cut.columns for each in _tie_breakers(name, types[name]))
         return Limited(self._shape(cut, types), cut, scanned(cut.input), ties)
+
+    def _recursed(self, node: Recursion) -> Recursed:
+        base, step = self._light(node.base), self._cut_step(node.step, node.loop)
+        cut = replace(node, base=base, step=step)
+        return Recursed(Shape(self._name(), node.columns, node.types), cut, scanned(cut))
+
+    def _cut_step(self, node: Node, loop: str) -> Node:
+        """Cut what a step reads beside the rows that it is given; those stay in one statement."""
+        if not reads_again(node, loop):
+            return self._settled(self._light(node))
+        return with_inputs(node, lambda each: self._cut_step(each, loop))
+
+    def _settled(self, node: Node) -> Node:
+        types = self.types.types(node)
+        return Settled(node, tuple(types[column] for column in node.columns))
 
 
 def _tie_breakers(column: str, kind: str) -> tuple[str, ...]:

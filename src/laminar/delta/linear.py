@@ -15,7 +15,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from laminar.delta.change import Change, State, Version, columns, quote, table, union
+from laminar.delta.change import (
+    Change,
+    State,
+    Version,
+    columns,
+    consolidate,
+    quote,
+    table,
+    union,
+)
+from laminar.model.same_row import RowType
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import (
     Constant,
@@ -25,6 +35,7 @@ from laminar.plan.nodes import (
     Project,
     Reweigh,
     Scan,
+    Settled,
     UnionAll,
 )
 
@@ -70,6 +81,16 @@ def delta_reweigh(node: Reweigh, given: Change) -> Change:
         ),
         reweighs=True,
     )
+
+
+def delta_settled(node: Settled, given: Change) -> Change:
+    """Leave out of before and after what cancels: as Z-sets they stay what they are."""
+    if given.positive:
+        return given
+    row = RowType(node.columns, node.types)
+    before = given.before and consolidate(given.before, row)
+    after = given.after and consolidate(given.after, row)
+    return replace(given, before=before, after=after, positive=True)
 
 
 def delta_union_all(node: UnionAll, given: list[Change]) -> Change:

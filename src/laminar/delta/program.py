@@ -18,6 +18,7 @@ from laminar.plan.nodes import (
     Horizon,
     KeyedJoin,
     Node,
+    Recursion,
     Scan,
     Sessions,
     TopK,
@@ -129,6 +130,16 @@ class Limited:
 
 
 @dataclass(frozen=True, slots=True)
+class Recursed:
+    """The rows of a WITH item that reads itself, with their levels."""
+
+    shape: Shape
+    node: Recursion
+    reads: tuple[str, ...]
+    strategy = Strategy.INCREMENTAL
+
+
+@dataclass(frozen=True, slots=True)
 class Recomputed:
     """A query without a rule: run in full, then compared with what is stored."""
 
@@ -218,6 +229,7 @@ Maintained: TypeAlias = (
     | Merged
     | Regrouped
     | Limited
+    | Recursed
     | Recomputed
     | Applied
     | Sessioned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Protocol, runtime_checkable
 
 from laminar.delta.anti import delta_anti
 from laminar.delta.change import Change, State, columns, quote
@@ -16,10 +17,12 @@ from laminar.delta.linear import (
     delta_generate,
     delta_project,
     delta_reweigh,
+    delta_settled,
     delta_union_all,
 )
 from laminar.model.trace import WEIGHT
 from laminar.plan.nodes import (
+    Again,
     Aggregate,
     Aging,
     Anti,
@@ -31,14 +34,25 @@ from laminar.plan.nodes import (
     KeyedJoin,
     Node,
     Project,
+    Recursion,
     Reweigh,
     Sessions,
+    Settled,
     Timely,
     TopK,
     UnionAll,
     Window,
     children,
 )
+
+
+@runtime_checkable
+class Given(Protocol):
+    """States in which the step of a recursion is given rows."""
+
+    def again(self, node: Again) -> Change:
+        """Return the rows that it is given."""
+        ...
 
 
 class Everything(Mapping[str, State]):
@@ -73,6 +87,13 @@ def change(node: Node, states: Mapping[str, State], *, first: bool = False) -> C
             return delta_generate(node, change(node.input, states, first=first))
         case Timely():
             return delta_timely(node, change(node.input, states, first=first), states)
+        case Settled():
+            return delta_settled(node, change(node.input, states, first=first))
+        case Again() if isinstance(states, Given):
+            return states.again(node)
+        case Again() | Recursion() if isinstance(states, Everything):
+            rows = _no_rows(node)
+            return Change(rows, rows, rows, insert_only=False, positive=False)
         case Reweigh():
             return delta_reweigh(node, change(node.input, states, first=first))
         case UnionAll():
@@ -94,6 +115,13 @@ def change(node: Node, states: Mapping[str, State], *, first: bool = False) -> C
             return Change(rows, rows, rows, insert_only=False, positive=False)
         case _:
             raise TypeError(f"{type(node).__name__} keeps state and is a relation of its own")
+
+
+def _no_rows(node: Again | Recursion) -> str:
+    """Render what only types are asked of."""
+    pairs = zip(node.columns, node.types, strict=True)
+    items = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in pairs)
+    return f"SELECT {items}, 1L AS {WEIGHT} FROM RANGE(0)"
 
 
 def _as_query(

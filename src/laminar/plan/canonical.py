@@ -17,6 +17,7 @@ from laminar.plan.nodes import (
     Join,
     KeyedJoin,
     Node,
+    Recursion,
     Scan,
     TopK,
     Window,
@@ -78,7 +79,7 @@ def repeated(node: Node) -> frozenset[Hashable]:
     stack = [node]
     while stack:
         current = stack.pop()
-        if isinstance(current, Join | Anti | Aggregate | KeyedJoin | Window | TopK):
+        if isinstance(current, Join | Anti | Aggregate | KeyedJoin | Window | TopK | Recursion):
             form = canonical(current)
             counts[form] += 1
             if isinstance(current, Join | Anti):

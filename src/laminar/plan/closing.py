@@ -19,6 +19,7 @@ from laminar.plan.nodes import (
     KeyedJoin,
     Node,
     Project,
+    Recursion,
     Reweigh,
     Scan,
     Sessions,
@@ -210,7 +211,7 @@ def _leaves(node: Node) -> list[Scan]:
 
 def is_direct(node: Node) -> bool:
     """Whether a changed row is made of changed rows only: no join brings back others."""
-    if isinstance(node, Join | KeyedJoin | Anti):
+    if isinstance(node, Join | KeyedJoin | Anti | Recursion):
         return False
     return all(is_direct(each) for each in children(node))
 

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
-from laminar.plan.nodes import Node, Project, Scan
+from laminar.plan.nodes import Again, Node, Project, Scan
 from laminar.plan.outer_values import Domain
 from laminar.plan.scope import Scope
 
@@ -22,6 +22,11 @@ class Typer(Protocol):
     @property
     def time_zone(self) -> str:
         """The zone of the session."""
+        ...
+
+    @property
+    def recursion_levels(self) -> int | None:
+        """How many levels a recursion may have if it does not say so itself; None for any."""
         ...
 
     def types(self, node: Node) -> Mapping[str, str]:
@@ -59,6 +64,18 @@ class CommonTable:
     names: tuple[str, ...]
     visible: Mapping[str, CommonTable]
     domain: Domain | None = None
+    loops: Loops | None = None
+    """Set if it reads itself."""
+    again: Again | None = None
+    """Set within its own step: the rows that the step is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """What a WITH item that reads itself says of it."""
+
+    name: str
+    most: int | None  # levels, if it says how many
 
 
 CommonTables = Mapping[str, CommonTable]

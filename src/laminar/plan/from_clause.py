@@ -13,6 +13,7 @@ from laminar.plan.on_clause import filtered, marked, taken_apart
 from laminar.plan.outer_values import Domain
 from laminar.plan.pivot import apply_pivot
 from laminar.plan.reasons import NoRule, Reason
+from laminar.plan.recursion import again, recursion
 from laminar.plan.scope import Binding, Scope, conjuncts, text, unique
 
 
@@ -145,7 +146,9 @@ def _relation(ctx: Context, item: exp.Expr, scope: Scope, ctes: CommonTables) ->
         name = ".".join(part.name for part in item.parts).lower()
         if name in ctes:
             table = ctes[name]
-            found = _common(ctx, table, scope)
+            if table.again is not None:
+                return again(ctx, table.again, table.names)
+            found = _common(ctx, table, scope) if table.loops is None else recursion(ctx, table)
             return Lowered(found.node, table.names or found.names)
         if name not in ctx.relations:
             raise NoRule(Reason.UNRESOLVED_NAME, name)

@@ -9,6 +9,7 @@ from laminar.plan.context import Context
 from laminar.plan.joins import only
 from laminar.plan.nodes import Filter, Node, TopK, Window
 from laminar.plan.reasons import NoRule, Reason
+from laminar.plan.recursion import ends_recursion
 
 
 def bounds(query: exp.Expr) -> tuple[int | None, int] | None:
@@ -38,6 +39,8 @@ def limited(
     """Take the first rows; for a domain, of each of its values."""
     limit, offset = taken
     if not domain:
+        if not order and ends_recursion(node):
+            raise NoRule(Reason.RECURSIVE_CTE, "a LIMIT without an order ends it early")
         return TopK(node, tuple(order), limit, offset)
     types = ctx.typer.types(node)
     breakers = [name for name in node.columns if "map<" not in types[name]]

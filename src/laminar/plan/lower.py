@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from laminar.model.same_row import collation_of
-from laminar.plan.context import CommonTable, CommonTables, Context, Lowered, Typer
+from laminar.plan.context import CommonTable, CommonTables, Context, Loops, Lowered, Typer
 from laminar.plan.from_clause import values
 from laminar.plan.marks import attach
 from laminar.plan.nodes import AggCall, Aggregate, Node, Project, Reweigh, UnionAll
@@ -70,11 +70,12 @@ def _with(query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> CommonT
         return ctes
     known = dict(ctes)
     for item in clause.expressions:
+        loops = None
         if clause.args.get("recursive") and _reads_itself(item):
-            raise NoRule(Reason.RECURSIVE_CTE, text(clause))
+            loops = Loops(item.alias.lower(), item.args["alias"].args.get("most"))
         listed = item.args["alias"].args.get("columns") or []
         names = tuple(column.name for column in listed)
-        known[item.alias.lower()] = CommonTable(item.this, names, dict(known), domain)
+        known[item.alias.lower()] = CommonTable(item.this, names, dict(known), domain, loops)
     return known
 
 

@@ -103,5 +103,5 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
     elif dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
-            if field.name not in ("input", "inputs", "left", "right"):
+            if field.name not in ("input", "inputs", "left", "right", "base", "step"):
                 yield from _texts(getattr(value, field.name))

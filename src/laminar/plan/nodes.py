@@ -298,6 +298,43 @@ class TopK:
         return self.input.columns
 
 
+@dataclass(frozen=True, slots=True)
+class Again:
+    """In the step of a recursion: the rows that the step was given, the last column their level."""
+
+    loop: str  # of which recursion
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The same rows, of which those that are there and taken back are left out."""
+
+    input: Node
+    types: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns."""
+        return self.input.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Recursion:
+    """The rows R = base + step(R) of a WITH item that reads itself; the last column is the level.
+
+    Rows of the base are at level 1, and what a step makes of a row is one level further.
+    """
+
+    base: Node
+    step: Node  # over one `Again` in each branch
+    loop: str
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    most: int | None  # levels that there may be; None for any number
+
+
 Node: TypeAlias = (
     Scan
     | Constant
@@ -316,14 +353,19 @@ Node: TypeAlias = (
     | Aging
     | Window
     | TopK
+    | Again
+    | Settled
+    | Recursion
 )
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """Return the direct inputs of a node."""
     match node:
-        case Scan() | Constant():
+        case Scan() | Constant() | Again():
             return ()
+        case Recursion():
+            return (node.base, node.step)
         case UnionAll() | Join():
             return node.inputs
         case Anti() | KeyedJoin():

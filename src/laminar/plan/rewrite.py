@@ -6,15 +6,27 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from laminar.plan.nodes import Anti, Constant, Join, KeyedJoin, Node, Scan, UnionAll
+from laminar.plan.nodes import (
+    Again,
+    Anti,
+    Constant,
+    Join,
+    KeyedJoin,
+    Node,
+    Recursion,
+    Scan,
+    UnionAll,
+)
 
 
 def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
     """Return a node with each of its direct inputs changed."""
     given: dict[str, Any]
     match node:
-        case Scan() | Constant():
+        case Scan() | Constant() | Again():
             return node
+        case Recursion():
+            given = {"base": change(node.base), "step": change(node.step)}
         case UnionAll() | Join():
             given = {"inputs": tuple(change(each) for each in node.inputs)}
         case Anti() | KeyedJoin():

@@ -175,6 +175,14 @@ class AsWritten(Spark):
                 return found
             return exp.Alias(this=found, alias=self._parse_id_var())
 
+        def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
+            """Read an alias; that of a WITH item may say how many levels it may have."""
+            found: exp.TableAlias | None = super()._parse_table_alias(alias_tokens)
+            if found is not None and self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+                self._advance()
+                found.set("most", int(self._prev.text))
+            return found
+
         def _parse_pivot_aggregation(self) -> exp.Expr | None:
             """Read what PIVOT computes: an expression over aggregates."""
             found = self._operand(self._parse_disjunction())

@@ -35,7 +35,9 @@ CREATE SOURCE u (k INT, y INT, ts TIMESTAMP, WATERMARK FOR ts AS ts);
 CREATE TABLE names (k INT, name STRING);
 """
 WINDOW = "SELECT TUMBLE_END(ts, INTERVAL '1' MINUTE) AS e, COUNT(*) AS n FROM t GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)"  # noqa: E501
-RECURSIVE = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r"
+RECURSIVE = (
+    "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT DISTINCT n + 1 FROM r) SELECT n FROM r"
+)
 ASOF = "SELECT t.x, u.y FROM t ASOF JOIN u MATCH_CONDITION (t.ts >= u.ts) ON t.k = u.k"
 
 FULL = "WITH (refresh_policy = full)"
@@ -60,6 +62,7 @@ def view(query: str, options: str = "", typer: FixedTyper | None = None) -> Reco
         ("SELECT x FROM t WHERE ts > now() - INTERVAL '1' HOUR", Strategy.INCREMENTAL),
         ("SELECT x FROM t WHERE ts > current_timestamp", Strategy.INCREMENTAL),
         ("SELECT 'now()' AS said FROM t", Strategy.INCREMENTAL),
+        (RECURSIVE.replace("DISTINCT ", ""), Strategy.INCREMENTAL),
         (ASOF, Strategy.AFFECTED_GROUPS),
         (WINDOW, Strategy.INCREMENTAL),
         (f"{WINDOW} EMIT FINAL", Strategy.INCREMENTAL),
@@ -75,7 +78,7 @@ def test_a_query_with_a_rule(query: str, strategy: Strategy) -> None:
     ("query", "options", "reason"),
     [
         ("SELECT k FROM t", FULL, Reason.REQUESTED),
-        (RECURSIVE, "", Reason.RECURSIVE_CTE),
+        (RECURSIVE, "", Reason.RECURSION_BY_LEVEL),
         ("SELECT EXPLODE(ARRAY(k)) + 1 AS e FROM t", "", Reason.GENERATOR_POSITION),
         ("SELECT k FROM t UNION ALL BY NAME SELECT k FROM u", "", Reason.UNKNOWN_CLAUSE),
     ],
@@ -119,7 +122,7 @@ def test_a_rendering_that_spark_refuses_is_not_used() -> None:
         ("SELECT x FROM t WHERE ts > now()", FULL, NonDeterministic, "now"),
         ("SELECT k, now() AS r FROM t WHERE ts > now()", "", NonDeterministic, "now"),
         ("SELECT FIRST(x) AS r FROM t", FULL, NonDeterministic, "FIRST"),
-        (RECURSIVE, ONLY, NotIncremental, "RECURSIVE_CTE"),
+        (RECURSIVE, ONLY, NotIncremental, "RECURSION_BY_LEVEL"),
         (f"{RECURSIVE} EMIT ON WINDOW CLOSE", "", NoWindow, "AFTER WATERMARK"),
         (f"{WINDOW} EMIT FINAL", FULL, NotSupported, "EMIT FINAL with refresh_policy"),
         (f"{WINDOW} ALLOW LATENESS INTERVAL '1' SECOND", FULL, NotSupported, "ALLOW LATENESS"),

@@ -44,6 +44,11 @@ WINDOW = "TUMBLE(ts, '1 minute')"
         ),
         ("SELECT k FROM t EMIT PERIODICALLY INTERVAL '5' SECONDS", ["linear", "emission"]),
         ("SELECT k FROM s WHERE ts > now() - INTERVAL '1' HOUR", ["linear", "aging", "linear"]),
+        (
+            "WITH RECURSIVE r AS (SELECT k FROM t UNION ALL SELECT x FROM r JOIN t USING (k))"
+            " SELECT k FROM r",
+            ["recursion", "linear"],
+        ),
         ("SELECT 1 AS one", ["linear"]),
     ],
 )

@@ -69,6 +69,11 @@ class Analyzer(Types, Protocol):
         """The zone of the session."""
         ...
 
+    @property
+    def recursion_levels(self) -> int | None:
+        """How many levels a recursion may have if it does not say so itself; None for any."""
+        ...
+
     def declare(self, shape: Shape, *, numbered: bool = False) -> None:
         """Make a relation known; rows of tables are `numbered` by their arrival."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from laminar.delta.affected_groups import is_touched, regroup
 from laminar.delta.asof import moments
 from laminar.delta.change import Change, Version, consolidate, table
+from laminar.delta.fixpoint import recurse, recurse_anew
 from laminar.delta.full import recompute
 from laminar.delta.guards import holds
 from laminar.delta.linear import block_of
@@ -25,6 +27,7 @@ from laminar.delta.program import (
     Merged,
     Periodic,
     Recomputed,
+    Recursed,
     Regrouped,
     Sessioned,
 )
@@ -41,10 +44,13 @@ from laminar.runtime.epoch.timed_relations import InTime
 from laminar.runtime.history.turn import inside
 from laminar.runtime.relations.bindings import Bindings, with_names
 from laminar.runtime.relations.time_pruning import near
+from laminar.runtime.spark.error_translation import SPARK_FAILS, first_sentence
 from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_LOG = logging.getLogger("laminar.epochs")
 
 FullRunner = Callable[[Recomputed, str, Bindings], "DataFrame"]
 """Runs a user's query over plain rows under the user's own names."""
@@ -63,6 +69,8 @@ class Maintainer:
         self.shared: dict[str, SharedScan] = {}
         self.in_time = InTime(bindings, self.append)
         self.late = LateRows(bindings, epoch)
+        self.anew: set[str] = set()
+        """Relations that this epoch computed in full although they have a rule."""
 
     def maintain(self, relation: Maintained) -> int:
         """Bring one relation up to date; return how many delta rows were stored."""
@@ -94,6 +102,8 @@ class Maintainer:
                 )
             case Sessioned():
                 return self._sessioned(relation)
+            case Recursed():
+                return self._recursed(relation)
             case Late():
                 frame = self.late.rows(relation)
                 return 0 if frame is None else self.append(name, frame, relation)
@@ -221,6 +231,23 @@ class Maintainer:
         )
         return self._store_rows(name, sql, relation)
 
+    def _recursed(self, relation: Recursed) -> int:
+        """Follow the change; rows that cancel may fail on the way, though none is in the answer."""
+        name, states = relation.shape.name, self._bindings.states
+        existed, first = self._had(name), self._is_first
+        found = recurse(relation, states, existed=existed, first=first)
+        if found is None or found.delta is None:
+            return 0
+        try:
+            return self._store_rows(name, found.delta, relation)
+        except SPARK_FAILS as error:
+            if found.insert_only or not existed:
+                raise
+            said = first_sentence(error)
+            _LOG.warning("epoch %d computes %s in full: %s", self._epoch, name, said)
+        self.anew.add(name)
+        return self._store_rows(name, recurse_anew(relation, states, first=first), relation)
+
     def _recomputed(self, relation: Recomputed) -> int:
         name = relation.shape.name
         sql = recompute(relation, existed=self._had(name))
@@ -264,7 +291,7 @@ def _above_zero(segments: tuple[Segment, ...]) -> frozenset[str]:
 
 
 def _multiplies(relation: Maintained) -> bool:
-    if isinstance(relation, Recomputed | Applied):
+    if isinstance(relation, Recomputed | Applied | Recursed):
         return True
     if isinstance(relation, Emitted | Periodic | Aged):
         return False

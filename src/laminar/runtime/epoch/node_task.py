@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from laminar.dag import DagNode
 from laminar.delta.change import Version
 from laminar.delta.cost import is_cheap
-from laminar.delta.program import Mapped, Merged
+from laminar.delta.program import Mapped, Merged, Program, Strategy
 from laminar.model.trace_name import partial_trace, pending_trace
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.epoch.executor import named_error
@@ -78,10 +78,15 @@ class EpochTask:
             raise named_error(self._culprit(node.name), error) from error
         duration = (time.perf_counter() - started) * 1000
         name = program.view
-        self.reports[name] = ViewReport(name, rows, duration, program.strategy.value)
+        self.reports[name] = ViewReport(name, rows, duration, self._strategy(program).value)
         if not self._bindings.state(name).changed:
             return None
         return DeltaNotice(name, rows)
+
+    def _strategy(self, program: Program) -> Strategy:
+        """Return how the view was brought up to date in this epoch."""
+        own = {each.shape.name for each in program.relations}
+        return program.strategy if own.isdisjoint(self._maintainer.anew) else Strategy.FULL
 
     def leaves_out(self, view: str) -> bool:
         """Return whether a view stays where it is."""

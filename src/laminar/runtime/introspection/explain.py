@@ -9,6 +9,7 @@ from laminar.dag import DagChannelType, StreamingDag
 from laminar.delta.affected_groups import regroup
 from laminar.delta.change import Change, Version, consolidate, table
 from laminar.delta.cost import is_cheap
+from laminar.delta.fixpoint import recurse, recurse_anew
 from laminar.delta.full import recompute
 from laminar.delta.linear import block_of
 from laminar.delta.partials import accumulate, finish, needs_reset, reset
@@ -24,6 +25,7 @@ from laminar.delta.program import (
     Periodic,
     Program,
     Recomputed,
+    Recursed,
     Regrouped,
     Sessioned,
 )
@@ -114,6 +116,10 @@ def _rule(relation: Maintained) -> tuple[str, str]:
             if accumulators is None:
                 return "sessions", "sessions that a change touches are computed from their rows"
             return "sessions", "accumulators of sessions that a change touches are merged"
+        case Recursed(node=node):
+            limit = "any number of" if node.most is None else f"at most {node.most}"
+            why = f"what changes recurses by itself, with signs; {limit} levels"
+            return "recursion", why
         case Emitted():
             return "emission", "a group is shown when its window is over; a change to it corrects"
         case Periodic(every_us=every):
@@ -164,11 +170,21 @@ def statements(relation: Maintained, relations: StoragePlan) -> list[tuple[str, 
         case Sessioned():
             found = _changed(relation.node.input)
             return [("delta", resession(relation, found, existed=True))]
+        case Recursed():
+            return _recursed_statements(relation)
         case Applied() | Emitted() | Periodic() | Aged() | Late():
             return []  # what they run depends on the time
         case Recomputed():
             return [("delta", recompute(relation, existed=True))]
     raise TypeError(type(relation).__name__)
+
+
+def _recursed_statements(relation: Recursed) -> list[tuple[str, str]]:
+    found = recurse(relation, Everything(), existed=True, first=True)
+    assert found is not None
+    assert found.delta is not None
+    anew = recurse_anew(relation, Everything(), first=True)
+    return [("delta", found.delta), ("delta, if rows that cancel out fail", anew)]
 
 
 def _changed(node: Node) -> Change:

@@ -29,6 +29,8 @@ from laminar.store.collect import collectable, storable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_LEVELS = "spark.sql.cteRecursionLevelLimit"
+
 _MARK = "laminar~moment"
 """A string that is no time, nor anything else; so nobody computes what its cast would give."""
 
@@ -65,6 +67,8 @@ class SparkTyper:
         self._called = SessionFunctions(session)
         self._lock = threading.Lock()
         self.time_zone = str(session.conf.get(TIME_ZONE))
+        levels = int(str(session.conf.get(_LEVELS, "100")))
+        self.recursion_levels = levels if levels >= 0 else None
         self._compared: dict[tuple[str, str, str], tuple[Casts, Casts] | None] = {}
         for name, value in _TOLD_WHOLE.items():
             session.conf.set(name, value)
