@@ -9,7 +9,7 @@ _END = re.compile(r"(?<!\\);")
 _BLOCK = re.compile(r"/\*(?!\+).*?\*/", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]+")
 _QUERIES = frozenset(("SELECT", "WITH", "VALUES", "TABLE", "FROM", "MAP", "REDUCE"))
-_LOOKING = frozenset(("EXPLAIN", "DESCRIBE", "DESC", "SHOW", "SET", "RESET", "USE", "ANALYZE"))
+_LOOKING = frozenset(("EXPLAIN", "DESCRIBE", "DESC", "SHOW", "ANALYZE"))
 
 
 def statements(path: Path, inputs: Path) -> list[str]:
@@ -51,7 +51,7 @@ def is_query(statement: str) -> bool:
 
 
 def only_looks(statement: str) -> bool:
-    """Whether a statement leaves tables and views as they are."""
+    """Whether queries before and after a statement answer alike."""
     return _first(statement) in _LOOKING
 
 

@@ -32,6 +32,7 @@ class FixedTyper:
         self.declared: list[Shape] = []
         self._times = times
         self.time_zone = "UTC"
+        self.unplanned = ""
 
     def unfit(self, _kind: str, *, pushed: bool) -> str:  # noqa: ARG002
         """Take columns of all types."""

@@ -69,6 +69,11 @@ class Analyzer(Types, Protocol):
         """The zone of the session."""
         ...
 
+    @property
+    def unplanned(self) -> str:
+        """Say which setting gives queries another meaning than the planner takes; "" if none."""
+        ...
+
     def declare(self, shape: Shape, *, numbered: bool = False) -> None:
         """Make a relation known; rows of tables are `numbered` by their arrival."""
         ...
@@ -307,6 +312,8 @@ def _incremental(
 def _lowered(sql: str, around: Surroundings) -> Lowered:
     relations = {each.name: each.columns for each in around.shapes.values()}
     times = times_of(around.timings)
+    if around.typer.unplanned:
+        raise NoRule(Reason.SPARK_SETTING, around.typer.unplanned)
     with _costing_the_rule():
         return lower(parse_query(sql), relations, around.typer, times, around.tables)
 

@@ -18,8 +18,9 @@ from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.model.trace_name import TraceName
 from laminar.plan.context import Casts
 from laminar.plan.nodes import Node
+from laminar.runtime.spark.access import access_to
 from laminar.runtime.spark.error_translation import SPARK_FAILS, first_sentence
-from laminar.runtime.spark.fixed_settings import TIME_ZONE
+from laminar.runtime.spark.fixed_settings import TIME_ZONE, unplanned
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import own_session, partitions
 from laminar.runtime.spark.session_functions import SessionFunctions
@@ -65,6 +66,7 @@ class SparkTyper:
         self._called = SessionFunctions(session)
         self._lock = threading.Lock()
         self.time_zone = str(session.conf.get(TIME_ZONE))
+        self.unplanned = unplanned(access_to(session).set_in(session))
         self._compared: dict[tuple[str, str, str], tuple[Casts, Casts] | None] = {}
         for name, value in _TOLD_WHOLE.items():
             session.conf.set(name, value)
