@@ -192,6 +192,13 @@ class AsWritten(Spark):
             text = self._prev.text
             return string_literal(text) if self._prev.token_type is TokenType.STRING else text
 
+        def _parse_type_size(self) -> exp.DataTypeParam | None:
+            """Read what stands in the brackets of a type; GEOMETRY(ANY) has a word there."""
+            if self._match(TokenType.ANY):
+                return exp.DataTypeParam(this=exp.var("ANY"))
+            found: exp.DataTypeParam | None = super()._parse_type_size()
+            return found
+
         def _parse_select_or_expression(self, alias: bool = False) -> exp.Expr | None:
             """Read an argument; those of STRUCT may be named without AS."""
             found: exp.Expr | None = super()._parse_select_or_expression(alias=alias)

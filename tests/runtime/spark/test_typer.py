@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import laminar
 from laminar.delta.program import Shape
 from laminar.runtime.spark.session import own_session
 from laminar.runtime.spark.typer import SparkTyper
@@ -36,6 +37,24 @@ def typer(spark: SparkSession) -> SparkTyper:
 
 def test_declared_columns_have_the_types_they_were_declared_with(typer: SparkTyper) -> None:
     assert typer.of_query("SELECT * FROM t") == list(COLUMNS.items())
+
+
+def test_a_function_of_sparks_may_read_a_table_of_sparks(
+    typer: SparkTyper, spark: SparkSession
+) -> None:
+    spark.sql("CREATE OR REPLACE VIEW beside AS SELECT * FROM VALUES (1), (2) AS b(x)")
+    spark.sql("CREATE OR REPLACE FUNCTION most() RETURNS INT RETURN (SELECT MAX(x) FROM beside)")
+    spark.sql("CREATE OR REPLACE FUNCTION twice(x INT) RETURNS INT RETURN x * 2")
+    try:
+        assert typer.reads_beside("SELECT twice(k) AS a FROM t") == ""
+        assert typer.reads_beside("SELECT twice(most()) AS a FROM t").endswith("beside")
+        with laminar.connect(spark=spark) as db:
+            with pytest.raises(laminar.NotSupported, match="a function that reads"):
+                db.execute("CREATE MATERIALIZED VIEW v AS SELECT twice(most()) AS a")
+            db.execute("CREATE MATERIALIZED VIEW v AS SELECT twice(2) AS a")
+    finally:
+        for each in ("FUNCTION most", "FUNCTION twice", "VIEW beside"):
+            spark.sql(f"DROP {each}")
 
 
 COMPARED = [

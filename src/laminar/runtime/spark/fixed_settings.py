@@ -116,6 +116,8 @@ _WORK = """
 HARMLESS = tuple(f"{_SQL}{each}" for each in _WORK.split())
 """Beginnings of settings that say how the work is done, or where; no answer depends on them."""
 
+ASOF = "spark.sql.join.asofJoin.enabled"
+
 OWN: Mapping[str, str] = {
     # What `${name}` stands for is not part of the database.
     "spark.sql.variable.substitute": "false",
@@ -125,8 +127,6 @@ OWN: Mapping[str, str] = {
 _NOT_SUPPORTED: Mapping[str, tuple[str, ...]] = {
     "spark.sql.ansi.doubleQuotedIdentifiers": ("false",),
     "spark.sql.caseSensitive": ("false",),
-    # Spark's ASOF JOIN leaves out rows that find none; ours keeps them.
-    "spark.sql.join.asofJoin.enabled": ("false",),
     "spark.sql.parser.escapedStringLiterals": ("false",),
     "spark.sql.parser.quotedRegexColumnNames": ("false",),
     "spark.sql.timestampType": ("TIMESTAMP_LTZ",),
@@ -145,7 +145,8 @@ PLANNED: Mapping[str, str] = {
             ansi.relationPrecedence legacy.setopsPrecedence.enabled legacy.bangEqualsNot
             legacy.parser.havingWithoutGroupByAsWhere legacy.consecutiveStringLiterals.enabled
             legacy.exponentLiteralAsDecimal.enabled legacy.inSubqueryNullability
-            legacy.scalarSubqueryCountBugBehavior legacy.groupingIdWithAppendedUserGroupBy
+            legacy.nullInEmptyListBehavior legacy.scalarSubqueryCountBugBehavior
+            legacy.groupingIdWithAppendedUserGroupBy
             optimizer.decorrelateSubqueryLegacyIncorrectCountHandling.enabled
             optimizer.decorrelateExistsSubqueryLegacyIncorrectCountHandling.enabled
             optimizer.decorrelateLimitOffsetLegacyIncorrectOrderHandling.enabled

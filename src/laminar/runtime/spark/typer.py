@@ -20,7 +20,7 @@ from laminar.plan.context import Casts
 from laminar.plan.nodes import Node
 from laminar.runtime.spark.access import access_to
 from laminar.runtime.spark.error_translation import SPARK_FAILS, first_sentence
-from laminar.runtime.spark.fixed_settings import TIME_ZONE, unplanned
+from laminar.runtime.spark.fixed_settings import ASOF, TIME_ZONE, unplanned
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import own_session, partitions
 from laminar.runtime.spark.session_functions import SessionFunctions
@@ -46,6 +46,8 @@ _FOUND_IN = re.compile(
 _OPERAND = re.compile(r"__[lr]#\d+L?((?: as .+\))*)(?: AS __r#\d+L?)?")
 """How EXPLAIN tells what is compared: `cast(cast(__l#1 as decimal(3,0)) as decimal(10,2))`."""
 
+_BESIDE = re.compile(r"^[\s:+|-]*SubqueryAlias (spark_catalog\.\S+)$", re.MULTILINE)
+
 _COMPUTING = ("ConstantFolding", "ConvertToLocalRelation")
 _TOLD_WHOLE = {
     # EXPLAIN cuts long plans and long lists short.
@@ -66,7 +68,9 @@ class SparkTyper:
         self._called = SessionFunctions(session)
         self._lock = threading.Lock()
         self.time_zone = str(session.conf.get(TIME_ZONE))
-        self.unplanned = unplanned(access_to(session).set_in(session))
+        given = access_to(session).set_in(session)
+        self.unplanned = unplanned(given)
+        self.spark_joins_asof = given.get(ASOF, "").lower() == "true"
         self._compared: dict[tuple[str, str, str], tuple[Casts, Casts] | None] = {}
         for name, value in _TOLD_WHOLE.items():
             session.conf.set(name, value)
@@ -145,6 +149,14 @@ class SparkTyper:
         with self._lock:
             told: str = self._session.sql(f"EXPLAIN EXTENDED {sql}").collect()[0][0]
         return told
+
+    def reads_beside(self, sql: str) -> str:
+        """Return a table of Spark's own that a query reads through a function; "" if none.
+
+        Relations that are declared here are temporary views, which have no catalog in their name.
+        """
+        found = _BESIDE.search(self._told(sql))
+        return found[1] if found else ""
 
     def of_query(self, sql: str) -> list[tuple[str, str]]:
         """Return (column, type) of a user's query; names may repeat."""

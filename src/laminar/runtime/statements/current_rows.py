@@ -23,7 +23,7 @@ from laminar.runtime.ingest.column_rules import completed, default_values
 from laminar.runtime.ingest.primary_keys import clashes, refuse_found, replacement
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.runtime.spark.functions import known_functions
-from laminar.runtime.statements.query import Reader, bindings_at, spelled
+from laminar.runtime.statements.query import Reader, bindings_at
 from laminar.store.collect import collect
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class CurrentRows:
         with self._reader.lock:
             with _in_own_text():
                 skip = (definition.name, weighted)
-                bound = self._reader.bind(spelled(query), skip=skip, current=True)
+                bound = self._reader.bind(self._reader.spelled(query), skip=skip, current=True)
             # Copies of a row are told apart by their number, so that one of them can be taken back.
             row, current = definition.shape.row.plus(ARRIVAL, "bigint"), self._rows(definition)
             try:

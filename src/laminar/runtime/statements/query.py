@@ -25,6 +25,7 @@ from laminar.runtime.spark.error_translation import (
     is_only_unfit_place,
     pointed,
 )
+from laminar.runtime.spark.fixed_settings import ASOF
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import suit
 from laminar.runtime.spark.session_functions import SessionFunctions
@@ -93,7 +94,7 @@ class Reader:
         pending as well.
         """
         functions = self._engine.snapshot().catalog.functions
-        text = spelled(query)
+        text = self.spelled(query)
         with self.lock:
 
             def bind() -> Bound:
@@ -128,9 +129,14 @@ class Reader:
         users = {name for each in absent for name in functions.users(each)}
         self._called.define(functions.without(users).statements())
 
+    def spelled(self, query: str) -> str:
+        """Return a query in words that Spark can run."""
+        own_asof = has_asof(query) and str(self.session.conf.get(ASOF, "false")).lower() != "true"
+        return rewrite_windows(spell_out(query) if own_asof else query)
+
     def named(self, text: str, skip: Collection[str] = ()) -> list[str]:
         """Return the relations of the user's that a query names, apart from some."""
-        text, ranges = name_changes(spelled(text))
+        text, ranges = name_changes(self.spelled(text))
         own = (*skip, *(each.bound for each in ranges))
         return _named(text, self._engine.snapshot(), own)[0]
 
@@ -234,11 +240,6 @@ class Reader:
             for column, _ in table.columns
         ]
         return self.session.sql(f"SELECT {', '.join(listed)} FROM __views")
-
-
-def spelled(query: str) -> str:
-    """Return a query in words that Spark can run."""
-    return rewrite_windows(spell_out(query) if has_asof(query) else query)
 
 
 def bindings_at(
