@@ -610,6 +610,7 @@ EMPTY = [
     L("empty_left", "SELECT a.n, b.k FROM (SELECT COUNT(*) AS n FROM u) a LEFT JOIN s b ON a.n < b.k"),
     L("empty_union", "SELECT COUNT(*) AS n FROM u UNION ALL SELECT COUNT(*) FROM s UNION ALL SELECT SUM(k) FROM s"),
     L("empty_in", "SELECT id FROM t WHERE x NOT IN (SELECT COUNT(*) FROM u) AND k NOT IN (SELECT MAX(k) FROM s)"),
+    L("null_in", "SELECT id, NULL IN (SELECT k FROM u) AS a, CAST(NULL AS INT) NOT IN (SELECT k FROM s) AS b FROM t", "F"),
     L("empty_window", "SELECT k, COUNT(*) OVER () AS n, SUM(w) OVER (PARTITION BY name ORDER BY k) AS s FROM u", "G"),
     L("left_values", "SELECT t.id, v.s FROM t LEFT JOIN (VALUES (1, 'one'), (2, 'two')) AS v(k, s) ON t.k = v.k"),
     L("full_values", "SELECT t.id, v.k FROM t FULL JOIN (VALUES (1), (2), (9), (NULL)) AS v(k) ON t.k = v.k AND t.x > 2"),

@@ -32,9 +32,16 @@ def statements(path: Path, inputs: Path) -> list[str]:
     return found + _split(plain)
 
 
+_OF_FOLDERS = {
+    "nonansi": [("spark.sql.ansi.enabled", "false")],
+    "postgreSQL": [("spark.sql.legacy.interval.enabled", "true")],
+}
+"""What Spark's own suite sets for the files of a folder, beside the type of TIMESTAMP."""
+
+
 def settings(path: Path, inputs: Path) -> list[tuple[str, str]]:
     """Return what a file asks to be set before it runs."""
-    found: list[tuple[str, str]] = []
+    found = list(_OF_FOLDERS.get(path.parent.name, ()))
     for line in path.read_text().splitlines():
         if line.startswith("--IMPORT"):
             found += settings(inputs / line.split()[1], inputs)
