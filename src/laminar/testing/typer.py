@@ -68,8 +68,8 @@ class FixedTyper:
         """Say whether a string stands for a time."""
         return text in self._times
 
-    def reads_beside(self, _sql: str) -> str:
-        """Know no functions that read tables."""
+    def body_of(self, _function: str) -> str:
+        """Know no functions that are written in SQL."""
         return ""
 
     def functions(self) -> tuple[str, ...]:

@@ -42,7 +42,9 @@ from laminar.runtime.spark.error_translation import (
 )
 from laminar.sql import forbidden_functions, relations_of, rewrite_windows, unfinished_times
 from laminar.sql.asof import has_asof, rewrite_asof
+from laminar.sql.cursor import Cursor
 from laminar.sql.keywords import keywords
+from laminar.sql.query import starts_query
 from laminar.sql.system import system_table
 from laminar.sql.tokens import Kind, tokenize
 
@@ -110,8 +112,8 @@ class Analyzer(Types, Protocol):
         """Say why rows cannot have a column of that type, or cannot be `pushed`; "" if they can."""
         ...
 
-    def reads_beside(self, sql: str) -> str:
-        """Return a table of Spark's own that a query reads through a function; "" if none."""
+    def body_of(self, function: str) -> str:
+        """Return what a function of Spark's catalog computes, if it is written in SQL; else ""."""
         ...
 
     def functions(self) -> tuple[str, ...]:
@@ -193,7 +195,7 @@ def define_view(
     if is_far and policy is RefreshPolicy.FULL:
         raise CorrelatedTooFar("refresh_policy is full")
     if not is_stored and not is_far:
-        _refuse_tables_beside(query, sql, typer)
+        _refuse_tables_beside(query, typer)
     if not is_stored:
         _refuse_unfinished_times(name, query, sql, typer)
     shape = _shape(name, output)
@@ -288,19 +290,28 @@ def clause_of(emission: Emission) -> str:
     return "ALLOW LATENESS"
 
 
-def _refuse_tables_beside(query: str, sql: str, typer: Analyzer) -> None:
-    """Refuse functions of Spark's catalog that read tables there: nobody tells when they change."""
-    tokens = tokenize(query)
+def _refuse_tables_beside(query: str, typer: Analyzer) -> None:
+    """Refuse functions of Spark's catalog that read tables: nobody tells when these change."""
+    asked, left = set[str](), [query]
+    while left:
+        for name in _foreign_calls(left.pop(), typer) - asked:
+            asked.add(name)
+            body = typer.body_of(name)
+            if body and relations_of(
+                body if starts_query(Cursor(body, tokenize(body))) else f"SELECT {body}"
+            ):
+                hint = "read the tables in the view itself, as relations of the database"
+                raise NotSupported(f"a function that reads tables: {name}", hint)
+            left.append(body)
+
+
+def _foreign_calls(text: str, typer: Analyzer) -> set[str]:
     called = {
         word.value.upper()
-        for word, after in pairwise(tokens)
+        for word, after in pairwise(tokenize(text))
         if word.kind in (Kind.WORD, Kind.QUOTED) and after.is_symbol("(")
     }
-    if {each.lower() for each in called - _NO_CALLS} <= typer.built_in():
-        return
-    if table := typer.reads_beside(sql):
-        hint = "read the table in the view itself, as a table or source of the database"
-        raise NotSupported(f"a function that reads {table}", hint)
+    return {each.lower() for each in called - _NO_CALLS} - typer.built_in()
 
 
 def _refuse_unfinished_times(name: str, query: str, sql: str, typer: Analyzer) -> None:

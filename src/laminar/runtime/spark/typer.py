@@ -46,7 +46,8 @@ _FOUND_IN = re.compile(
 _OPERAND = re.compile(r"__[lr]#\d+L?((?: as .+\))*)(?: AS __r#\d+L?)?")
 """How EXPLAIN tells what is compared: `cast(cast(__l#1 as decimal(3,0)) as decimal(10,2))`."""
 
-_BESIDE = re.compile(r"^[\s:+|-]*SubqueryAlias (spark_catalog\.\S+)$", re.MULTILINE)
+_BODY = re.compile(r"^Body:(.*?)(?=^[A-Z][A-Za-z ]*:|\Z)", re.MULTILINE | re.DOTALL)
+"""How DESCRIBE FUNCTION EXTENDED tells what a function is."""
 
 _COMPUTING = ("ConstantFolding", "ConvertToLocalRelation")
 _TOLD_WHOLE = {
@@ -150,13 +151,16 @@ class SparkTyper:
             told: str = self._session.sql(f"EXPLAIN EXTENDED {sql}").collect()[0][0]
         return told
 
-    def reads_beside(self, sql: str) -> str:
-        """Return a table of Spark's own that a query reads through a function; "" if none.
-
-        Relations that are declared here are temporary views, which have no catalog in their name.
-        """
-        found = _BESIDE.search(self._told(sql))
-        return found[1] if found else ""
+    def body_of(self, function: str) -> str:
+        """Return what a function of Spark's catalog computes, if it is written in SQL; else ""."""
+        try:
+            with self._lock:
+                told = self._session.sql(f"DESCRIBE FUNCTION EXTENDED {backquoted(function)}")
+                lines = [str(row[0]) for row in told.collect()]
+        except SPARK_FAILS:  # there is none
+            return ""
+        found = _BODY.search("\n".join(lines))
+        return found[1].strip() if found else ""
 
     def of_query(self, sql: str) -> list[tuple[str, str]]:
         """Return (column, type) of a user's query; names may repeat."""
