@@ -656,7 +656,7 @@ EMPTY = [
     L("distinct_global", "SELECT COUNT(DISTINCT k) AS a, COUNT(DISTINCT k) FILTER (WHERE w > 1) AS b FROM u", "G"),
     L("distinct_constant", "SELECT k, COUNT(DISTINCT 3, 2) AS n, STDDEV(1) AS s FROM u GROUP BY k", "G"),
     L("distinct_constant_all", "SELECT COUNT(DISTINCT 1) AS n FROM u", "G"),
-    L("time_literals", "SELECT id, DATE '2026-01-02'::STRING || CAST(TIME '10:20:30.123456789' AS STRING) AS a, TIMESTAMP '2026-01-02 03:04:05'::DATE AS b FROM t"),
+    L("time_literals", "SELECT id, DATE '2026-01-02'::STRING || CAST(TIME '10:20:30.123456' AS STRING) AS a, TIMESTAMP '2026-01-02 03:04:05'::DATE AS b FROM t"),
     L("filter_nothing", "SELECT k, SUM(x) FILTER (WHERE x > 1000) AS s, COUNT(*) FILTER (WHERE x < NULL) AS n, MAX(g) FILTER (WHERE b) AS m FROM t GROUP BY k"),
     L("nulls_only", "SELECT k, SUM(CAST(NULL AS INT)) AS s, AVG(IF(b, x, NULL)) AS a, MIN(NULL) AS m FROM t GROUP BY k"),
     L("constant_key", "SELECT 1 AS one, k, COUNT(*) AS n FROM u GROUP BY 1, k, 2 + 3"),
