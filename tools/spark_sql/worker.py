@@ -292,10 +292,9 @@ class Batch:
         """Whether Spark itself answers otherwise when rows come in another order."""
         present = {table.name: self._present[table.name] for table in made}
         try:
-            for step, parts in ((-1, 0), (-1, 3), (1, 0)):
+            for turn, parts in ((None, 0), (None, 3), (0, 1), (1, 1), (2, 1)):
                 for table in made:
-                    rows = present[table.name][::step]
-                    self._bind(table, [*rows[1:], *rows[:1]] if step > 0 else rows, parts)
+                    self._bind(table, _turned(present[table.name], turn), parts)
                 again = answers({each.name: self.truth.sql(each.sql)})[each.name]
                 if again != truth:
                     return True
@@ -303,6 +302,11 @@ class Batch:
         finally:
             for table in made:
                 self._bind(table, present[table.name])
+
+
+def _turned(rows: list[int], by: int | None) -> list[int]:
+    """Return rows in another order: begun further down, or backwards."""
+    return rows[::-1] if by is None else [*rows[by:], *rows[:by]]
 
 
 def _strategy(program: Program) -> str:
