@@ -6,7 +6,8 @@ make a view becomes a materialized view, and is compared with Spark's answer aft
 
     equal      the same rows equally often, the same names and types of columns
     rounding   only the last digits of fractions differ
-    ties       lists in another order, or Spark itself answers otherwise for rows in another order
+    ties       lists in another order, another of the spellings that a collation takes for one, or
+               Spark itself answers otherwise for rows in another order
     differs    anything else
     refused    by an error with a code
     bare       by an error without one

@@ -83,6 +83,30 @@ def test_rows_that_are_equal_but_not_the_same(names: tuple[str, ...], spark: Spa
         oracle.step()
 
 
+COLLATED = {
+    "rows": "SELECT * FROM t",
+    "found": "SELECT k FROM t WHERE s = 'A'",
+    "counted": "SELECT COUNT(DISTINCT s) AS n FROM t",
+    "pairs": "SELECT a.k, b.k AS o FROM t a LEFT JOIN t b ON a.s = b.s AND a.k < b.k",
+}
+
+
+@pytest.mark.spark
+def test_a_column_may_have_a_collation(spark: SparkSession) -> None:
+    with connect(spark=spark) as db:
+        oracle = Oracle(db, spark)
+        oracle.table("t", "k INT, s STRING COLLATE UTF8_LCASE NOT NULL")
+        for name, sql in COLLATED.items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+        oracle.insert("t", [(1, "a"), (2, "A"), (3, "b")])
+        oracle.step()
+        oracle.delete("t", [(2, "A")])
+        oracle.insert("t", [(4, "B")])
+        oracle.step()
+        with pytest.raises(RowNotFound):
+            db.delete("t", [(1, "A")])
+
+
 @pytest.mark.spark
 def test_a_sum_that_outgrew_its_type_is_there_again(spark: SparkSession) -> None:
     with connect(spark=spark) as db:

@@ -217,13 +217,17 @@ def test_the_sign_of_a_literal_is_part_of_it() -> None:
 
 def test_a_time_of_day_stays_one() -> None:
     node = plan(
-        "SELECT TIME '10:00:00' AS a, CAST(k AS TIME(0)) AS b, CAST(k AS TIMESTAMP) AS c FROM t"
+        "SELECT TIME '10:00:00.123456789' AS a, CAST(k AS TIME(0)) AS b, CAST(k AS TIMESTAMP) AS c,"
+        " DATE '2026-01-01'::STRING AS d, k::TIMESTAMP_NTZ(9) AS e, timestamp_ltz'now' AS f FROM t"
     )
     assert isinstance(node, Project)
     assert [expression for expression, _ in node.items] == [
-        "CAST('10:00:00' AS TIME)",
+        "TIME '10:00:00.123456789'",
         "CAST(c2 AS TIME(0))",
         "CAST(c2 AS TIMESTAMP)",
+        "CAST(DATE '2026-01-01' AS STRING)",
+        "CAST(c2 AS TIMESTAMP_NTZ(9))",
+        "TIMESTAMP_LTZ 'now'",
     ]
 
 

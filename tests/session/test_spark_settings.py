@@ -132,6 +132,40 @@ def test_what_is_restored_is_under_the_same_settings(spark: SparkSession, tmp_pa
         agree(db, spark, ROWS)
 
 
+MEANS_OTHERWISE = {
+    ("legacy.ctePrecedencePolicy", "LEGACY"): "WITH q AS (SELECT MAX(a) AS n FROM t)"
+    " SELECT (WITH q AS (SELECT 2 AS n) SELECT n FROM q) AS n",
+    ("groupByOrdinal", "false"): "SELECT COUNT(*) AS n FROM t GROUP BY 1",
+    ("join.asofJoin.enabled", "true"): "SELECT x.a, y.b FROM t AS x LEFT ASOF JOIN t AS y"
+    " MATCH_CONDITION (x.a > y.b)",
+    ("legacy.setopsPrecedence.enabled", "true"): "SELECT a FROM t UNION SELECT 7"
+    " INTERSECT SELECT b FROM t",
+}
+"""Setting -> a query that has another meaning under it."""
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("setting", MEANS_OTHERWISE)
+def test_a_query_means_what_it_means_under_the_settings(
+    setting: tuple[str, str], spark: SparkSession
+) -> None:
+    name, value = setting
+    if "asof" in name and spark.version < "4.3":
+        pytest.skip("this Spark has no ASOF JOIN")
+    asked = session(spark, {f"spark.sql.{name}": value})
+    asked.sql("SELECT * FROM VALUES (1, 7), (3, 1) AS t(a, b)").createOrReplaceTempView("t")
+    with laminar.connect(spark=session(spark, {f"spark.sql.{name}": value})) as db:
+        db.execute("CREATE TABLE t (a INT, b INT)")
+        db.execute(f"CREATE MATERIALIZED VIEW v AS {MEANS_OTHERWISE[setting]}")
+        db.insert("t", [(1, 7), (3, 1)])
+        db.step()
+        truth = asked.sql(MEANS_OTHERWISE[setting]).collect()
+        assert said(db.sql("SELECT * FROM v").rows()) == said(truth)
+        assert said(db.sql(MEANS_OTHERWISE[setting]).rows()) == said(truth)
+        [row] = db.sql("SELECT * FROM laminar_system.materialized_views").dicts()
+        assert "SPARK_SETTING" in str(row)
+
+
 def test_settings_that_no_view_could_have_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     other = session(spark, {"spark.sql.parser.escapedStringLiterals": "true"})
     with pytest.raises(laminar.UnsupportedSparkSetting, match="escapedStringLiterals"):

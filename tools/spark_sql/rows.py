@@ -138,6 +138,11 @@ def nearly(left: Answer, right: Answer) -> bool:
     )
 
 
+def spelled(answer: Answer) -> list[str]:
+    """Return rows without case and blanks, which collations pass over."""
+    return sorted(re.sub(r"\s", "", row).lower() for row in answer.elements())
+
+
 def sorted_inside(left: Answer, right: Answer) -> bool:
     """Whether answers have the same letters row by row: lists in another order."""
 

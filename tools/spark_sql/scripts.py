@@ -9,7 +9,7 @@ _END = re.compile(r"(?<!\\);")
 _BLOCK = re.compile(r"/\*(?!\+).*?\*/", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]+")
 _QUERIES = frozenset(("SELECT", "WITH", "VALUES", "TABLE", "FROM", "MAP", "REDUCE"))
-_LOOKING = frozenset(("EXPLAIN", "DESCRIBE", "DESC", "SHOW", "SET", "RESET", "USE", "ANALYZE"))
+_LOOKING = frozenset(("EXPLAIN", "DESCRIBE", "DESC", "SHOW", "ANALYZE"))
 
 
 def statements(path: Path, inputs: Path) -> list[str]:
@@ -32,9 +32,16 @@ def statements(path: Path, inputs: Path) -> list[str]:
     return found + _split(plain)
 
 
+_OF_FOLDERS = {
+    "nonansi": [("spark.sql.ansi.enabled", "false")],
+    "postgreSQL": [("spark.sql.legacy.interval.enabled", "true")],
+}
+"""What Spark's own suite sets for the files of a folder, beside the type of TIMESTAMP."""
+
+
 def settings(path: Path, inputs: Path) -> list[tuple[str, str]]:
     """Return what a file asks to be set before it runs."""
-    found: list[tuple[str, str]] = []
+    found = list(_OF_FOLDERS.get(path.parent.name, ()))
     for line in path.read_text().splitlines():
         if line.startswith("--IMPORT"):
             found += settings(inputs / line.split()[1], inputs)
@@ -51,7 +58,7 @@ def is_query(statement: str) -> bool:
 
 
 def only_looks(statement: str) -> bool:
-    """Whether a statement leaves tables and views as they are."""
+    """Whether queries before and after a statement answer alike."""
     return _first(statement) in _LOOKING
 
 

@@ -25,6 +25,7 @@ _OPTIONS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.leafNodeDefaultParallelism": "2",
     "spark.sql.ui.explainMode": "simple",
+    "spark.sql.timeType.enabled": "true",  # as in Spark's own suite
 }
 
 _NUMBERS = (

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -21,7 +21,7 @@ from laminar.errors import LaminarError
 from laminar.runtime.statements.query import bindings_at
 from laminar.session import Database, connect
 from laminar.store import SegmentStore
-from spark_sql.rows import Change, Table, answers, epochs, nearly, sorted_inside
+from spark_sql.rows import Answer, Change, Table, answers, epochs, nearly, sorted_inside, spelled
 from spark_sql.scripts import is_query, only_looks, settings, statements, words
 
 if TYPE_CHECKING:
@@ -76,9 +76,7 @@ class Run:
         """Run the statements of a file; what it defines is forgotten at its end."""
         name = str(path.relative_to(self.inputs))
         session = self.spark.newSession()
-        for key, value in settings(path, self.inputs):
-            with contextlib.suppress(Exception):
-                session.conf.set(key, value)
+        set_all(session, settings(path, self.inputs))
         waiting: list[Asked] = []
         for number, statement in enumerate(statements(path, self.inputs)):
             if is_query(statement):
@@ -97,6 +95,7 @@ class Run:
 
     def clean(self, session: SparkSession) -> None:
         """Drop the tables and views that a file has made."""
+        session.sql("USE spark_catalog.default")
         for row in session.sql("SHOW TABLES").collect():
             if row.tableName not in self.kept and not row.isTemporary:
                 for kind in ("TABLE", "VIEW"):
@@ -119,6 +118,20 @@ class Run:
                 self.say(file=name, n=each.number, sql=each.sql, detail=each.detail, **each.told)
 
 
+def set_all(session: SparkSession, values: Iterable[tuple[str, str]]) -> None:
+    """Set what this Spark lets a session set."""
+    for key, value in values:
+        with contextlib.suppress(Exception):
+            session.conf.set(key, value)
+
+
+def like(session: SparkSession) -> SparkSession:
+    """Return a session with the same settings, and nothing else."""
+    made = session.newSession()
+    set_all(made, ((row.key, row.value) for row in session.sql("SET").collect()))
+    return made
+
+
 class Batch:
     """Queries over the same tables: views of one database, and what Spark answers."""
 
@@ -128,20 +141,27 @@ class Batch:
         self.asked = asked
         used = words([each.sql for each in asked])
         self.tables = list(self._tables(session, used))
-        self.truth = run.spark.newSession()
+        self.session = session
+        self.truth = like(session)
         self.failed = ""
         self._present: dict[str, list[int]] = {}
 
     def _tables(self, session: SparkSession, used: frozenset[str]) -> Iterator[Table]:
-        for row in session.sql("SHOW TABLES").collect():
-            if row.tableName.lower() in used:
-                with contextlib.suppress(Exception):
-                    yield Table.of(session, row.tableName)
+        """Take what the queries name; a temporary view hides a table of its name."""
+        names = {row.tableName.lower() for row in session.sql("SHOW TABLES").collect()}
+        for name in sorted(names & used):
+            with contextlib.suppress(Exception):
+                yield Table.of(session, name)
 
     def run(self) -> None:
         """Three epochs; the views are made after the first."""
         steps = {each.name: list(epochs(each.rows.num_rows)) for each in self.tables}
-        with connect(spark=self.of.spark) as db:
+        try:
+            opened = connect(spark=like(self.session))
+        except LaminarError as error:  # what the file sets
+            self._refuse_all(error)
+            return
+        with opened as db:
             made = [each for each in self.tables if self._create(db, each)]
             for number in range(3 if made else 1):
                 for table in made:
@@ -151,6 +171,13 @@ class Batch:
                 if number == 0:
                     self._define(db)
                 self._compare(db, made)
+
+    def _refuse_all(self, error: LaminarError) -> None:
+        for table in self.tables:
+            self._bind(table, list(range(table.rows.num_rows)))
+        for each in self.asked:
+            if self._expected(each) is not None:
+                self._refused(each, error)
 
     def _change(self, db: Database, table: Table, step: Change) -> None:
         self._present[table.name] = step.present
@@ -185,11 +212,8 @@ class Batch:
 
     def _define(self, db: Database) -> None:
         for each in self.asked:
-            try:
-                self.truth.sql(f"CREATE OR REPLACE TEMPORARY VIEW __{each.name} AS {each.sql}")
-                expected = self.truth.table(f"__{each.name}").dtypes
-            except Exception as error:
-                each.tell("spark", why=_short(error))
+            expected = self._expected(each)
+            if expected is None:
                 continue
             self.of.say(at=[self.name, each.number])
             try:
@@ -203,6 +227,15 @@ class Batch:
             if list(zip(shape.columns, shape.types, strict=True)) != expected:
                 got = list(zip(shape.columns, shape.types, strict=True))
                 each.tell("differs", why=f"columns {got} and not {expected}")
+
+    def _expected(self, each: Asked) -> list[tuple[str, str]] | None:
+        """Return names and types of the columns; None if Spark makes no view of the query."""
+        try:
+            self.truth.sql(f"CREATE OR REPLACE TEMPORARY VIEW __{each.name} AS {each.sql}")
+            return self.truth.table(f"__{each.name}").dtypes
+        except Exception as error:
+            each.tell("spark", why=_short(error))
+            return None
 
     def _refused(self, each: Asked, error: Exception) -> None:
         """A refusal, if Spark can answer; else the two agree."""
@@ -220,7 +253,7 @@ class Batch:
         if not due:
             return
         truths = answers({each.name: self.truth.sql(each.sql) for each in due})
-        reading = self.of.spark.newSession()
+        reading = like(self.session)
         _, bindings = bindings_at(db.engine, reading, SegmentStore(db.path, reading))
         frames = {each.name: bindings.content(each.name) for each in due}
         stored = answers(frames)
@@ -243,18 +276,25 @@ class Batch:
             why += f"; not expected {_some(stored - truth)}; {self.failed}"
             if nearly(truth, stored):
                 each.tell("rounding", why=why)
+            elif self._is_spelling(each, truth, stored):
+                each.tell("ties", why=f"spelling: {why}")
             elif sorted_inside(truth, stored) or self._is_open(each, truth, made):
                 each.tell("ties", why=why)
             else:
                 each.tell("differs", why=why[:1500])
 
+    def _is_spelling(self, each: Asked, truth: Answer, stored: Answer) -> bool:
+        """Whether a group shows another of the spellings that a collation takes for one."""
+        said = " ".join([each.sql, *(table.ddl() for table in self.tables)])
+        return "collat" in said.lower() and spelled(truth) == spelled(stored)
+
     def _is_open(self, each: Asked, truth: object, made: list[Table]) -> bool:
         """Whether Spark itself answers otherwise when rows come in another order."""
         present = {table.name: self._present[table.name] for table in made}
         try:
-            for parts in (0, 3):
+            for turn, parts in ((None, 0), (None, 3), (0, 1), (1, 1), (2, 1)):
                 for table in made:
-                    self._bind(table, present[table.name][::-1], parts)
+                    self._bind(table, _turned(present[table.name], turn), parts)
                 again = answers({each.name: self.truth.sql(each.sql)})[each.name]
                 if again != truth:
                     return True
@@ -262,6 +302,11 @@ class Batch:
         finally:
             for table in made:
                 self._bind(table, present[table.name])
+
+
+def _turned(rows: list[int], by: int | None) -> list[int]:
+    """Return rows in another order: begun further down, or backwards."""
+    return rows[::-1] if by is None else [*rows[by:], *rows[:by]]
 
 
 def _strategy(program: Program) -> str:

@@ -68,7 +68,9 @@ class Units:
         return AggCall(ctx.fresh(), function, columns, name)
 
     def _other(self, ctx: Context, unit: exp.Expr) -> AggCall:
-        columns = {column: self._argument(ctx, column) for column in sorted(reads(unit))}
+        # COUNT(DISTINCT 1) reads no column; its rows have one, as those of all relations.
+        read = sorted(reads(unit)) or ["1"]
+        columns = {column: self._argument(ctx, column) for column in read}
 
         def rename(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Column) and node.name in columns:

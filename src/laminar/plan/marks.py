@@ -4,8 +4,9 @@
     x IN q         EXISTS (q and x = item)
     NOT (x IN q)   NOT EXISTS (q and (x = item or that is NULL))
 
-The mark is never NULL, as in Spark, where a truth value of IN is that of an existence join. A mark
-joins at most one row to each outer row, so it changes no counts. Scalar queries: `plan/scalars.py`.
+The mark is never NULL, as in Spark, where a truth value of IN is that of an existence join; but for
+NULL itself IN a query that has rows, which Spark finds to be NULL. A mark joins at most one row to
+each outer row, so it changes no counts. Scalar queries: `plan/scalars.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from laminar.plan.domain import nested
 from laminar.plan.equal_keys import Pair
 from laminar.plan.joins import KeyedCondition, inner_join, key_set, keyed_join
 from laminar.plan.nodes import Node, Project
+from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scalars import scalar
 from laminar.plan.scope import Scope, is_query, text, unique
 from laminar.plan.subqueries import answers, equalities, maybe, simple_form
@@ -69,6 +71,8 @@ def _in(
         given = given.this
     node, tested = attach(ctx, node, scope, ctes, given.this)
     sides = list(tested.expressions) if isinstance(tested, exp.Tuple) else [tested]
+    if len(sides) == 1 and _is_null(sides[0]):  # the only IN of Spark's that may be NULL
+        raise NoRule(Reason.SUBQUERY_POSITION, text(given))
     outer = [scope.resolve(each) for each in sides]
     found = nested(ctx, given.args["query"], node, scope, ctes)
     equal = equalities(ctx, node, outer, found.node, found.own)
@@ -83,6 +87,13 @@ def _in(
         nothing_known = exp.and_(exp.Not(this=unique(empty)), null)
         return node, exp.Paren(this=exp.or_(marked, unique(has_null), nothing_known))
     return _marked(ctx, node, found.node, [*keys, maybe(equal)])
+
+
+def _is_null(value: exp.Expr) -> bool:
+    """Whether a value is NULL as it is written."""
+    while isinstance(value, exp.Paren | exp.Cast):
+        value = value.this
+    return isinstance(value, exp.Null)
 
 
 def _marked(

@@ -2,8 +2,10 @@
 
     a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.k = b.k
 
-Spark has no such join. In a view it is read, for checking names and types, as a left join with a
-mark in its condition, by which the planner knows it again; it never runs like that. In a query it
+Spark has no such join that is on by itself. From 4.3 on `spark.sql.join.asofJoin.enabled` turns one
+on that leaves out rows that find none; then ASOF JOIN is Spark's, and runs as it is written.
+Otherwise, in a view it is read, for checking names and types, as a left join with a mark in its
+condition, by which the planner knows it again; it never runs like that. In a query it
 becomes a subquery per row, which Spark turns into a join:
 
     a JOIN LATERAL (the greatest of the rows of b at the nearest time) AS b
@@ -54,6 +56,26 @@ def rewrite_asof(query: str) -> str:
     return query
 
 
+def as_joins(query: str) -> str:
+    """Return the query with every ASOF JOIN, in any form, as a join of the same relations."""
+    cursor = Cursor(query, tokenize(query))
+    tokens = cursor.tokens
+    changes: list[tuple[int, int, str]] = []
+    for place in _places(tokens):
+        match, opening, closing = _match(cursor, place)
+        condition = cursor.slice(opening, closing + 1)
+        follows = tokens[closing + 1].upper if closing + 1 < len(tokens) else ""
+        end = tokens[closing + (follows == "ON")].end
+        instead = {"ON": f"ON {condition} AND", "USING": ""}.get(follows, f"ON {condition}")
+        changes += [
+            (tokens[place].start, tokens[place].end, ""),
+            (tokens[match].start, end, instead),
+        ]
+    for start, stop, text in sorted(changes, reverse=True):
+        query = query[:start] + text + query[stop:]
+    return query
+
+
 def spell_out(query: str) -> str:
     """Return a query with every ASOF JOIN in words that Spark can run."""
     while True:
@@ -77,14 +99,22 @@ def _places(tokens: Sequence[Token]) -> list[int]:
 def _condition(cursor: Cursor, place: int) -> tuple[int, int, int]:
     """Return where MATCH_CONDITION stands, its opening and its closing bracket; ON follows."""
     tokens = cursor.tokens
+    before = tokens[place - 1] if place else None
+    if before is not None and before.is_word("LEFT", "OUTER", "INNER"):
+        raise cursor.here(NotSupported(f"{before.upper} ASOF JOIN", _FORM), before)
+    match, opening, closing = _match(cursor, place)
+    if closing + 1 >= len(tokens) or not tokens[closing + 1].is_word("ON"):
+        _refuse(cursor, place, "ON")
+    return match, opening, closing
+
+
+def _match(cursor: Cursor, place: int) -> tuple[int, int, int]:
+    tokens = cursor.tokens
     match = _find(cursor, place + 2, "MATCH_CONDITION")
     opening = match + 1
     if opening >= len(tokens) or not tokens[opening].is_symbol("("):
         _refuse(cursor, place, "MATCH_CONDITION")
-    closing = _closing(cursor, opening)
-    if closing + 1 >= len(tokens) or not tokens[closing + 1].is_word("ON"):
-        _refuse(cursor, place, "ON")
-    return match, opening, closing
+    return match, opening, _closing(cursor, opening)
 
 
 def _spelled_out(cursor: Cursor, place: int) -> str:

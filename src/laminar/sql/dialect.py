@@ -26,6 +26,20 @@ _BITWISE: tuple[tuple[TokenType, type[exp.Binary]], ...] = (
 
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
+_TIMES = keywords("DATE TIME TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ")
+
+
+_TIME_TYPES = {
+    exp.DataType.Type.TIME: "TIME",
+    exp.DataType.Type.TIMESTAMPTZ: "TIMESTAMP",
+    exp.DataType.Type.TIMESTAMPLTZ: "TIMESTAMP_LTZ",
+    exp.DataType.Type.TIMESTAMPNTZ: "TIMESTAMP_NTZ",
+}
+
+
+class TimeLiteral(exp.Cast):
+    """`TIME '09:00:00.5'`: has as many digits as are written, which a cast to TIME does not."""
+
 
 class AsWritten(Spark):
     """Spark's dialect, its function calls left alone.
@@ -133,6 +147,18 @@ class AsWritten(Spark):
             assert found is not None
             return found
 
+        def _parse_type(self, *args: Any, **given: Any) -> exp.Expr | None:
+            """Read a value; a time in words is one before anything that follows, such as `::`."""
+            word, follows = self._curr, self._next
+            is_time = word and follows and word.text.upper() in _TIMES
+            if not is_time or follows.token_type is not TokenType.STRING:
+                found: exp.Expr | None = super()._parse_type(*args, **given)
+                return found
+            kind = exp.DataType.build(word.text, dialect=AsWritten)
+            self._advance(2)
+            text = exp.Literal.string(follows.text)
+            return self._parse_column_ops(TimeLiteral(this=text, to=kind))
+
         def _parse_column_ops(self, this: exp.Expr | None) -> exp.Expr | None:
             """Read what follows a value; `v:a.b[0]` takes a part out of a VARIANT or of JSON."""
             found: exp.Expr | None = super()._parse_column_ops(this)
@@ -166,6 +192,13 @@ class AsWritten(Spark):
             text = self._prev.text
             return string_literal(text) if self._prev.token_type is TokenType.STRING else text
 
+        def _parse_type_size(self) -> exp.DataTypeParam | None:
+            """Read what stands in the brackets of a type; GEOMETRY(ANY) has a word there."""
+            if self._match(TokenType.ANY):
+                return exp.DataTypeParam(this=exp.var("ANY"))
+            found: exp.DataTypeParam | None = super()._parse_type_size()
+            return found
+
         def _parse_select_or_expression(self, alias: bool = False) -> exp.Expr | None:
             """Read an argument; those of STRUCT may be named without AS."""
             found: exp.Expr | None = super()._parse_select_or_expression(alias=alias)
@@ -196,15 +229,17 @@ class AsWritten(Spark):
         """Spark has a type for the time of day by now, with a number of digits."""
 
         def datatype_sql(self, expression: exp.DataType) -> str:
-            """Write TIME as Spark does, and all other types as sqlglot does."""
-            if expression.is_type(exp.DataType.Type.TIME):
-                digits = "".join(each.sql() for each in expression.expressions)
-                return f"TIME({digits})" if digits else "TIME"
-            return str(super().datatype_sql(expression))
+            """Write times with their digits, as Spark does, and all other types as sqlglot does."""
+            word = _TIME_TYPES.get(expression.this)
+            if word is None:
+                return str(super().datatype_sql(expression))
+            digits = "".join(each.sql() for each in expression.expressions)
+            return f"{word}({digits})" if digits else word
 
         TRANSFORMS: ClassVar = {
             **Spark.Generator.TRANSFORMS,
             exp.JSONExtract: lambda self, each: self.path_sql(each),
+            TimeLiteral: lambda self, each: f"{self.sql(each, 'to')} {self.sql(each, 'this')}",
         }
 
         def path_sql(self, expression: exp.JSONExtract) -> str:

@@ -10,7 +10,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 
 from laminar.errors.base import did_you_mean
 from laminar.errors.sql import NotSupported, SqlError, SqlSyntaxError
-from laminar.sql.asof import rewrite_asof
+from laminar.sql.asof import as_joins
 from laminar.sql.cursor import Cursor, joined
 from laminar.sql.dialect import AsWritten
 from laminar.sql.keywords import keywords
@@ -46,7 +46,7 @@ def _tree(query: str) -> exp.Expr:
         cursor.unexpected(*STARTS)
     refuse_streams(cursor, 0)
     try:
-        text = readable(without_pipes(rewrite_asof(query)).text)
+        text = readable(without_pipes(as_joins(query)).text)
         trees = sqlglot.parse(text, read=AsWritten, error_level=ErrorLevel.IMMEDIATE)
     except RecursionError:
         raise SqlSyntaxError("the query is nested too deeply", hint="split it up") from None

@@ -18,7 +18,7 @@ _TYPES = keywords(
     "ARRAY BIGINT BINARY BOOLEAN BYTE CHAR DATE DECIMAL DOUBLE FLOAT INT INTEGER LONG MAP NUMERIC"
     " REAL SHORT SMALLINT STRING STRUCT TEXT TIMESTAMP TIMESTAMP_NTZ TINYINT VARCHAR"
 )
-_NOT_YET = keywords("REFERENCES UNIQUE FOREIGN")
+_NOT_YET = keywords("COLLATE REFERENCES UNIQUE FOREIGN")
 _CLAUSES = keywords("CHECK COMMENT CONSTRAINT DEFAULT GENERATED")
 _AFTER_TYPE = (
     _NOT_YET | _CLAUSES | keywords("NOT NULL PRIMARY RETURN LANGUAGE DETERMINISTIC CONTAINS")
@@ -180,6 +180,8 @@ def take_type(cursor: Cursor) -> str:
         cursor.next()
     if cursor.at == start:
         cursor.unexpected("a type")
+    if cursor.at == start + 1 and cursor.tokens[start].is_word("STRING"):
+        _collation(cursor)
     kind = _in_words_of_spark(cursor, start)
     try:
         normalise_type(kind)
@@ -190,6 +192,11 @@ def take_type(cursor: Cursor) -> str:
         hint = f"did you mean {meant}?" if is_typo else "write a type of Spark SQL"
         raise cursor.here(SqlSyntaxError(wrong.message, hint=hint), first, until=last) from None
     return kind
+
+
+def _collation(cursor: Cursor) -> None:
+    if cursor.accept("COLLATE"):
+        cursor.identifier("the name of a collation")
 
 
 def _in_words_of_spark(cursor: Cursor, start: int) -> str:

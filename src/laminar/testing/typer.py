@@ -33,6 +33,8 @@ class FixedTyper:
         self._times = times
         self.time_zone = "UTC"
         self.recursion_levels: int | None = 100
+        self.unplanned = ""
+        self.spark_joins_asof = False
 
     def unfit(self, _kind: str, *, pushed: bool) -> str:  # noqa: ARG002
         """Take columns of all types."""
@@ -66,6 +68,10 @@ class FixedTyper:
     def reads_as_time(self, _sql: str, text: str) -> bool:
         """Say whether a string stands for a time."""
         return text in self._times
+
+    def body_of(self, _function: str) -> str:
+        """Know no functions that are written in SQL."""
+        return ""
 
     def functions(self) -> tuple[str, ...]:
         """Return the names of the functions that it may suggest."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import laminar
 from laminar.delta.program import Shape
 from laminar.runtime.spark.session import own_session
 from laminar.runtime.spark.typer import SparkTyper
@@ -36,6 +37,28 @@ def typer(spark: SparkSession) -> SparkTyper:
 
 def test_declared_columns_have_the_types_they_were_declared_with(typer: SparkTyper) -> None:
     assert typer.of_query("SELECT * FROM t") == list(COLUMNS.items())
+
+
+def test_a_function_of_sparks_may_read_a_table_of_sparks(
+    typer: SparkTyper, spark: SparkSession
+) -> None:
+    spark.sql("CREATE OR REPLACE VIEW beside AS SELECT * FROM VALUES (1), (2) AS b(x)")
+    spark.sql("CREATE OR REPLACE FUNCTION most() RETURNS INT RETURN (SELECT MAX(x) FROM beside)")
+    spark.sql("CREATE OR REPLACE FUNCTION twice(x INT) RETURNS INT RETURN x * 2")
+    spark.sql("CREATE OR REPLACE FUNCTION most_again() RETURNS INT RETURN most()")
+    try:
+        assert typer.body_of("twice") == "x * 2"
+        assert typer.body_of("most") == "(SELECT MAX(x) FROM beside)"
+        assert typer.body_of("upper") == typer.body_of("nope") == ""
+        with laminar.connect(spark=spark) as db:
+            db.execute("CREATE TABLE beside (x INT)")
+            for call in ("twice(most())", "most_again()"):
+                with pytest.raises(laminar.NotSupported, match=r"that reads tables: most"):
+                    db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT {call} AS a FROM beside")
+            db.execute("CREATE MATERIALIZED VIEW v AS SELECT twice(2) AS a")
+    finally:
+        for each in ("FUNCTION most_again", "FUNCTION most", "FUNCTION twice", "VIEW beside"):
+            spark.sql(f"DROP {each}")
 
 
 COMPARED = [

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import Protocol
 
 from laminar.delta.compile import Types, compile_full, compile_query
@@ -41,8 +42,11 @@ from laminar.runtime.spark.error_translation import (
 )
 from laminar.sql import forbidden_functions, relations_of, rewrite_windows, unfinished_times
 from laminar.sql.asof import has_asof, rewrite_asof
+from laminar.sql.cursor import Cursor
+from laminar.sql.keywords import keywords
+from laminar.sql.query import starts_query
 from laminar.sql.system import system_table
-from laminar.sql.tokens import tokenize
+from laminar.sql.tokens import Kind, tokenize
 
 __all__ = ["RefreshPolicy", "analyse", "define_view", "first_sentence", "refuse_own_columns"]
 
@@ -51,6 +55,15 @@ _ALWAYS = Emission()
 
 CLOCK = ("now", "current_timestamp")
 """What a view may compare a row's time with; see `plan.aging`."""
+
+
+_CALENDAR = re.compile(r"\binterval(?=[,>]|$)")
+
+_NO_CALLS = keywords(
+    "AS BY DECIMAL EXCEPT EXISTS FILTER FROM GROUP HAVING JOIN LATERAL ON OVER SELECT SETS THEN"
+    " UNION USING VALUES VARCHAR WHERE WITH WITHIN"
+)
+"""Words before a bracket that are no functions; one that is missing here costs a question."""
 
 
 class RefreshPolicy(StrEnum):
@@ -74,6 +87,16 @@ class Analyzer(Types, Protocol):
         """How many levels a recursion may have if it does not say so itself; None for any."""
         ...
 
+    @property
+    def unplanned(self) -> str:
+        """Say which setting gives queries another meaning than the planner takes; "" if none."""
+        ...
+
+    @property
+    def spark_joins_asof(self) -> bool:
+        """Say whether ASOF JOIN is Spark's own."""
+        ...
+
     def declare(self, shape: Shape, *, numbered: bool = False) -> None:
         """Make a relation known; rows of tables are `numbered` by their arrival."""
         ...
@@ -92,6 +115,10 @@ class Analyzer(Types, Protocol):
 
     def unfit(self, kind: str, *, pushed: bool) -> str:
         """Say why rows cannot have a column of that type, or cannot be `pushed`; "" if they can."""
+        ...
+
+    def body_of(self, function: str) -> str:
+        """Return what a function of Spark's catalog computes, if it is written in SQL; else ""."""
         ...
 
     def functions(self) -> tuple[str, ...]:
@@ -151,7 +178,8 @@ def define_view(
         LaminarError: the query is not valid, or has no incremental rule and must have one.
     """
     shapes, typer = around.shapes, around.typer
-    asked = rewrite_asof(written_out or query)
+    own_asof = has_asof(query) and not typer.spark_joins_asof
+    asked = rewrite_asof(written_out or query) if own_asof else written_out or query
     sql = rewrite_windows(asked)
     forbidden = []
     for function, place in forbidden_functions(query):
@@ -171,14 +199,18 @@ def define_view(
         sql, output = _renamed(sql, output, names)
     if is_far and policy is RefreshPolicy.FULL:
         raise CorrelatedTooFar("refresh_policy is full")
+    if not is_stored and not is_far:
+        _refuse_tables_beside(query, typer)
     if not is_stored:
         _refuse_unfinished_times(name, query, sql, typer)
     shape = _shape(name, output)
+    if not is_stored:
+        _refuse_unstorable(shape)
     typer.declare(shape)
     every = emission.every_us
     if forbidden and policy is RefreshPolicy.FULL:
         raise forbidden[0]
-    if policy is RefreshPolicy.FULL and has_asof(query):
+    if policy is RefreshPolicy.FULL and own_asof:
         raise NotSupported("ASOF JOIN with refresh_policy = full", "leave refresh_policy out")
     if policy is RefreshPolicy.FULL:
         if emission.is_bounded:
@@ -200,7 +232,7 @@ def define_view(
             raise NoWindow(
                 name, clause_of(emission), f"its query has no rule: {missing.detail}"
             ) from missing
-        if has_asof(query):
+        if own_asof:
             what = f"this ASOF JOIN: {missing.detail}"
             raise NotSupported(what, "join on equal keys and a time") from missing
         if is_far:
@@ -236,7 +268,7 @@ def _names_as_written(query: str, typer: Analyzer, shapes: Mapping[str, Shape]) 
     None where Spark knows the functions, and not what they are used in: written out, they are
     expressions like others.
     """
-    asked = rewrite_asof(query)
+    asked = query if typer.spark_joins_asof else rewrite_asof(query)
     try:
         return [name for name, _ in typer.of_query(rewrite_windows(asked))]
     except SPARK_FAILS as error:
@@ -261,6 +293,30 @@ def clause_of(emission: Emission) -> str:
     if emission.closes:
         return "EMIT FINAL" if emission.mode == Mode.FINAL else "EMIT AFTER WATERMARK"
     return "ALLOW LATENESS"
+
+
+def _refuse_tables_beside(query: str, typer: Analyzer) -> None:
+    """Refuse functions of Spark's catalog that read tables: nobody tells when these change."""
+    asked, left = set[str](), [query]
+    while left:
+        for name in _foreign_calls(left.pop(), typer) - asked:
+            asked.add(name)
+            body = typer.body_of(name)
+            if body and relations_of(
+                body if starts_query(Cursor(body, tokenize(body))) else f"SELECT {body}"
+            ):
+                hint = "read the tables in the view itself, as relations of the database"
+                raise NotSupported(f"a function that reads tables: {name}", hint)
+            left.append(body)
+
+
+def _foreign_calls(text: str, typer: Analyzer) -> set[str]:
+    called = {
+        word.value.upper()
+        for word, after in pairwise(tokenize(text))
+        if word.kind in (Kind.WORD, Kind.QUOTED) and after.is_symbol("(")
+    }
+    return {each.lower() for each in called - _NO_CALLS} - typer.built_in()
 
 
 def _refuse_unfinished_times(name: str, query: str, sql: str, typer: Analyzer) -> None:
@@ -312,6 +368,10 @@ def _incremental(
 def _lowered(sql: str, around: Surroundings) -> Lowered:
     relations = {each.name: each.columns for each in around.shapes.values()}
     times = times_of(around.timings)
+    if around.typer.unplanned:
+        raise NoRule(Reason.SPARK_SETTING, around.typer.unplanned)
+    if around.typer.spark_joins_asof and has_asof(sql):
+        raise NoRule(Reason.SPARK_SETTING, "ASOF JOIN is Spark's")
     with _costing_the_rule():
         return lower(parse_query(sql), relations, around.typer, times, around.tables)
 
@@ -343,6 +403,14 @@ def _shape(name: str, output: list[tuple[str, str]]) -> Shape:
         raise AmbiguousColumns(twice)
     refuse_own_columns(names)
     return Shape(name, tuple(column for column, _ in output), tuple(kind for _, kind in output))
+
+
+def _refuse_unstorable(shape: Shape) -> None:
+    """Raise for intervals of months and days at once, which no row of a file can hold."""
+    for column, kind in zip(shape.columns, shape.types, strict=True):
+        if _CALENDAR.search(kind):
+            hint = "cast it to STRING, or use INTERVAL DAY TO SECOND or YEAR TO MONTH"
+            raise NotSupported(f'"{column}" of type {kind.upper()} in a view', hint)
 
 
 def refuse_own_columns(names: Iterable[str]) -> None:

@@ -42,6 +42,7 @@ _GRAMMAR = """
     cteRecursionLevelLimit cteRecursionRowLimit
     legacy.ctePrecedencePolicy legacy.setopsPrecedence.enabled legacy.bangEqualsNot
     legacy.parser.havingWithoutGroupByAsWhere legacy.consecutiveStringLiterals.enabled
+    analyzer.lowerEmptyGroupingSetToGlobalAggregate.enabled join.asofJoin.enabled
     legacy.exponentLiteralAsDecimal.enabled legacy.literal.pickMinimumPrecision
     legacy.allowParameterlessCount legacy.allowStarWithSingleTableIdentifierInCount
 """
@@ -115,6 +116,8 @@ _WORK = """
 HARMLESS = tuple(f"{_SQL}{each}" for each in _WORK.split())
 """Beginnings of settings that say how the work is done, or where; no answer depends on them."""
 
+ASOF = "spark.sql.join.asofJoin.enabled"
+
 OWN: Mapping[str, str] = {
     # What `${name}` stands for is not part of the database.
     "spark.sql.variable.substitute": "false",
@@ -129,6 +132,33 @@ _NOT_SUPPORTED: Mapping[str, tuple[str, ...]] = {
     "spark.sql.timestampType": ("TIMESTAMP_LTZ",),
 }
 """Setting -> the values under which statements can be maintained."""
+
+PLANNED: Mapping[str, str] = {
+    f"{_SQL}{name}": value
+    for value, names in {
+        "true": """
+            groupByAliases groupByOrdinal orderByOrdinal
+            lateralColumnAlias.enableImplicitResolution
+            analyzer.lowerEmptyGroupingSetToGlobalAggregate.enabled
+        """,
+        "false": """
+            ansi.relationPrecedence legacy.setopsPrecedence.enabled legacy.bangEqualsNot
+            legacy.parser.havingWithoutGroupByAsWhere legacy.consecutiveStringLiterals.enabled
+            legacy.exponentLiteralAsDecimal.enabled legacy.inSubqueryNullability
+            legacy.nullInEmptyListBehavior legacy.scalarSubqueryCountBugBehavior
+            legacy.groupingIdWithAppendedUserGroupBy
+            optimizer.decorrelateSubqueryLegacyIncorrectCountHandling.enabled
+            optimizer.decorrelateExistsSubqueryLegacyIncorrectCountHandling.enabled
+            optimizer.decorrelateLimitOffsetLegacyIncorrectOrderHandling.enabled
+        """,
+        "CORRECTED": "legacy.ctePrecedencePolicy",
+    }.items()
+    for name in names.split()
+}
+"""Setting -> the value under which queries mean what the planner takes them to mean.
+
+Under another one no query has a rule: Spark runs it as it is written, and so as it is meant.
+"""
 
 _UNDEFINED = ("<undefined>", "")
 
@@ -189,6 +219,13 @@ def in_effect(
     if beside is None:
         return found | known | _read(session, KNOWN.keys() - known.keys())
     return found | {name: beside[name] for name in KNOWN if name in beside} | known
+
+
+def unplanned(given: Mapping[str, str]) -> str:
+    """Return what is set so that the planner does not know what queries mean; "" if nothing is."""
+    known = (name for name in PLANNED if name in given)
+    others = (name for name in known if given[name].upper() != PLANNED[name].upper())
+    return next((f"{name} = {given[name]}" for name in others), "")
 
 
 def counts(name: str) -> bool:

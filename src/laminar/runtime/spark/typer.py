@@ -18,8 +18,9 @@ from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.model.trace_name import TraceName
 from laminar.plan.context import Casts
 from laminar.plan.nodes import Node
+from laminar.runtime.spark.access import access_to
 from laminar.runtime.spark.error_translation import SPARK_FAILS, first_sentence
-from laminar.runtime.spark.fixed_settings import TIME_ZONE
+from laminar.runtime.spark.fixed_settings import ASOF, TIME_ZONE, unplanned
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import own_session, partitions
 from laminar.runtime.spark.session_functions import SessionFunctions
@@ -47,6 +48,9 @@ _FOUND_IN = re.compile(
 _OPERAND = re.compile(r"__[lr]#\d+L?((?: as .+\))*)(?: AS __r#\d+L?)?")
 """How EXPLAIN tells what is compared: `cast(cast(__l#1 as decimal(3,0)) as decimal(10,2))`."""
 
+_BODY = re.compile(r"^Body:(.*?)(?=^[A-Z][A-Za-z ]*:|\Z)", re.MULTILINE | re.DOTALL)
+"""How DESCRIBE FUNCTION EXTENDED tells what a function is."""
+
 _COMPUTING = ("ConstantFolding", "ConvertToLocalRelation")
 _TOLD_WHOLE = {
     # EXPLAIN cuts long plans and long lists short.
@@ -69,6 +73,9 @@ class SparkTyper:
         self.time_zone = str(session.conf.get(TIME_ZONE))
         levels = int(str(session.conf.get(_LEVELS, "100")))
         self.recursion_levels = levels if levels >= 0 else None
+        given = access_to(session).set_in(session)
+        self.unplanned = unplanned(given)
+        self.spark_joins_asof = given.get(ASOF, "").lower() == "true"
         self._compared: dict[tuple[str, str, str], tuple[Casts, Casts] | None] = {}
         for name, value in _TOLD_WHOLE.items():
             session.conf.set(name, value)
@@ -147,6 +154,17 @@ class SparkTyper:
         with self._lock:
             told: str = self._session.sql(f"EXPLAIN EXTENDED {sql}").collect()[0][0]
         return told
+
+    def body_of(self, function: str) -> str:
+        """Return what a function of Spark's catalog computes, if it is written in SQL; else ""."""
+        try:
+            with self._lock:
+                told = self._session.sql(f"DESCRIBE FUNCTION EXTENDED {backquoted(function)}")
+                lines = [str(row[0]) for row in told.collect()]
+        except SPARK_FAILS:  # there is none
+            return ""
+        found = _BODY.search("\n".join(lines))
+        return found[1].strip() if found else ""
 
     def of_query(self, sql: str) -> list[tuple[str, str]]:
         """Return (column, type) of a user's query; names may repeat."""

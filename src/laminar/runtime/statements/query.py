@@ -31,6 +31,7 @@ from laminar.runtime.spark.error_translation import (
     is_only_unfit_place,
     pointed,
 )
+from laminar.runtime.spark.fixed_settings import ASOF
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import suit
 from laminar.runtime.spark.session_functions import SessionFunctions
@@ -67,6 +68,7 @@ class Wording:
     text: str
     ranges: tuple[ChangeRange, ...]
     relations: tuple[str, ...]
+    has_asof: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +160,15 @@ class Reader:
         self._called.define(functions.without(users).statements())
         self._has_called = bool(functions.by_name)
 
+    def _worded(self, query: str) -> Wording:
+        found = worded(query)
+        if found.has_asof and str(self.session.conf.get(ASOF, "false")).lower() == "true":
+            return worded(query, spells_asof=False)
+        return found
+
     def named(self, text: str, skip: Collection[str] = ()) -> list[str]:
         """Return the relations of the user's that a query names, apart from some."""
-        found = worded(text)
+        found = self._worded(text)
         own = (*skip, *(each.bound for each in found.ranges))
         return _named(found.relations, self._engine.snapshot(), own)[0]
 
@@ -176,7 +184,7 @@ class Reader:
 
         Those of a `current` one have their pending rows.
         """
-        snapshot, found = self._engine.snapshot(), worded(query)
+        snapshot, found = self._engine.snapshot(), self._worded(query)
         self._let_call(found.spelled)
         text, ranges = found.text, found.ranges
         own = (*skip, *(each.bound for each in ranges))
@@ -225,7 +233,7 @@ class Reader:
 
     def _bind_pasts(self, query: str, pasts: Sequence[Past]) -> Bound:
         """Bind relations at epochs of their own, each under a name that holds both."""
-        snapshot, text = self._engine.snapshot(), _spelled(query)
+        snapshot, text = self._engine.snapshot(), self._worded(query).spelled
         self._let_call(text)
         told = {past.bound.lower() for past in pasts}
         for each in relations_of(text):
@@ -274,9 +282,13 @@ def asked(text: str, args: Arguments | None) -> Query:
     return _parsed(text, args)
 
 
-def worded(query: str) -> Wording:
-    """Return what a query says; the same text says the same, and is not read again."""
-    return _worded_once(query) if len(query) <= _SHORT else _worded(query)
+def worded(query: str, *, spells_asof: bool = True) -> Wording:
+    """Return what a query says; the same text says the same, and is not read again.
+
+    ASOF JOIN is spelled out, unless Spark is to join that way itself.
+    """
+    find = _worded_once if len(query) <= _SHORT else _worded
+    return find(query, spells_asof)
 
 
 def _parsed(text: str, args: Arguments | None = None) -> Query:
@@ -288,18 +300,15 @@ def _parsed(text: str, args: Arguments | None = None) -> Query:
     return statement
 
 
-def _worded(query: str) -> Wording:
-    text, ranges = name_changes(spelled := _spelled(query))
-    return Wording(spelled, text, ranges, relations_of(text))
+def _worded(query: str, spells_asof: bool) -> Wording:
+    is_asof = has_asof(query)
+    spelled = rewrite_windows(spell_out(query) if is_asof and spells_asof else query)
+    text, ranges = name_changes(spelled)
+    return Wording(spelled, text, ranges, relations_of(text), is_asof)
 
 
 _parsed_once = lru_cache(_REMEMBERED)(_parsed)
 _worded_once = lru_cache(_REMEMBERED)(_worded)
-
-
-def _spelled(query: str) -> str:
-    """Return a query in words that Spark can run."""
-    return rewrite_windows(spell_out(query) if has_asof(query) else query)
 
 
 def bindings_at(
