@@ -29,8 +29,10 @@ _NAMES = {
         PartitioningStrategy RoundRobin RoutingEntry RoutingTable SharedStageMetadata Single
         StatefulOperator StreamingDag derive_channel_type operator_kind
     """,
-    "dag.diamond": "ConsistencyGroup Diamond compute_consistency_groups detect_diamonds",
-    "dag.policies": "DiamondConsistency DiamondSchedulePolicy is_group_due",
+    "dag.diamond": """
+        ConsistencyGroup Diamond DiamondConsistency DiamondSchedulePolicy
+        compute_consistency_groups detect_diamonds is_group_due
+    """,
     "dag.watermark": "DagWatermarkTracker PartitionedWatermark WatermarkAlignmentGroup",
     "errors": """
         AmbiguousColumns Backpressure BackpressureFull BadOption BadRequest BadSetting BadViewOption
