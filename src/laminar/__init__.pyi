@@ -217,7 +217,7 @@ from laminar.result import (
 from laminar.runtime.catalog.compile_view import (
     RefreshPolicy,
 )
-from laminar.runtime.catalog.time_settings import (
+from laminar.runtime.catalog.settings import (
     TimeSettings,
 )
 from laminar.runtime.engine.background_loop import (
@@ -226,12 +226,12 @@ from laminar.runtime.engine.background_loop import (
 from laminar.runtime.epoch.executor import (
     DagExecutor,
 )
-from laminar.runtime.epoch.python_operators import (
-    OperatorContext,
-)
-from laminar.runtime.epoch.report import (
+from laminar.runtime.epoch.outcome import (
     EpochReport,
     ViewReport,
+)
+from laminar.runtime.epoch.python_operators import (
+    OperatorContext,
 )
 from laminar.runtime.epoch.view_executor import (
     MvPipelineExecutor,

@@ -26,7 +26,7 @@ another part, all subscriptions that have a name would end."""
 _STORED = (*_ROWS, "refresh_policy")
 """The parts that decide what its traces hold."""
 
-_RULES = ("lengths", "generated", "checks")
+_RULES = ("lengths", "chars", "generated", "checks")
 
 _KEPT = (*_STORED, "name", "primary_key", "event_time", "delay_us", "is_source", *_RULES)
 """The parts that decide whether rows can be kept. Options of a connector do not: what was read

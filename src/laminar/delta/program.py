@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from laminar.dag import PartitioningStrategy
 from laminar.delta.accumulators import Accumulators
+from laminar.model.char_columns import Chars
 from laminar.model.event_time import Timing
 from laminar.model.quoting import backquoted
 from laminar.model.same_row import RowType
@@ -42,6 +43,8 @@ class Shape:
     name: str
     columns: tuple[str, ...]
     types: tuple[str, ...]
+    chars: Chars = ()
+    """Those of its columns that Spark compares as CHAR(n), each with n; their type is STRING."""
 
     @property
     def ddl(self) -> str:

@@ -148,7 +148,7 @@ class CheckViolated(RuleBroken):
 
 
 class TextTooLong(RuleBroken):
-    """A text is longer than its column takes: VARCHAR(n) holds n characters.
+    """A text is longer than its column takes: VARCHAR(n) and CHAR(n) hold n characters.
 
     Blanks at its end that are too many are cut off, as in Spark; other characters never are.
     Nothing was applied.
@@ -156,10 +156,10 @@ class TextTooLong(RuleBroken):
 
     code: ClassVar[str] = "LMR-4022"
 
-    def __init__(self, relation: str, column: str, length: int) -> None:
+    def __init__(self, relation: str, column: str, length: int, kind: str = "VARCHAR") -> None:
         super().__init__(
             f'a text is too long for "{column}" of "{relation}"',
-            detail=f"VARCHAR({length}) holds {length} characters",
+            detail=f"{kind}({length}) holds {length} characters",
             hint="shorten it, or declare the column STRING",
         )
         self.relation = relation

@@ -23,7 +23,7 @@ _SYNONYMS = {
 _OPEN, _CLOSE = "<(", ">)"
 _SCALAR = re.compile(r"([a-z_][a-z0-9_ ]*?)\s*(?:\(([^()]*)\))?$")
 _GENERIC = re.compile(r"(array|map|struct)\s*<(.*)>$", re.DOTALL)
-_TEXT_OF_LENGTH = ("char", "varchar")
+_TEXT_OF_LENGTH = ("char", "character", "varchar")
 _ATOMIC = re.compile(
     r"(bigint|binary|boolean|date|double|float|int|smallint|string( collate [a-z0-9_]+)?|timestamp"
     r"|timestamp_ntz|tinyint|variant|void|interval( [a-z]+( to [a-z]+)?)?)$"

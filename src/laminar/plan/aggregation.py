@@ -84,7 +84,7 @@ class Units:
         """Group a plan by keys (resolved expressions)."""
         for key in keys:
             if key not in self.keys:
-                self.keys[key] = ctx.fresh()
+                self.keys[key] = ctx.named_after(key)
         node = self._in_order(ctx, node)
         items = (*self.keys.items(), *self.arguments.items())
         calls = tuple(self.calls.values())
@@ -98,7 +98,7 @@ class Units:
         """Group once per set: each row stands once for every set, absent keys NULL."""
         for key in keys:
             if key not in self.keys:
-                self.keys[key] = ctx.fresh()
+                self.keys[key] = ctx.named_after(key)
         node = self._in_order(ctx, node)
         types = ctx.typer.types(Project(node, tuple(self.keys.items())))
         which, number = ctx.fresh(), ctx.fresh()
@@ -127,7 +127,7 @@ class Units:
         The values themselves stand among the rows, all arguments NULL; only tagged rows count.
         """
         for key in domain.columns:
-            self.keys[key] = ctx.fresh()
+            self.keys[key] = ctx.named_after(key)
         node = self._in_order(ctx, node)
         tagged = Project(node, (*((name, name) for name in node.columns), ("true", tag)))
         rows = Project(tagged, (*self.keys.items(), *self.arguments.items()))

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
+from laminar.model.char_columns import Chars
 from laminar.plan.nodes import Again, Node, Project, Scan
 from laminar.plan.outer_values import Domain
 from laminar.plan.scope import Scope
@@ -54,6 +55,7 @@ class Lowered:
 
     node: Node
     names: tuple[str, ...]
+    chars: Chars = ()  # of those names, of a whole query
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ class Context:
     typer: Typer
     times: Mapping[str, frozenset[str]] = field(default_factory=dict)  # columns of event time
     arrivals: frozenset[str] = frozenset()  # relations in lower case whose rows are numbered
+    declared: Mapping[str, Chars] = field(default_factory=dict)  # relation -> its CHAR columns
+    chars: dict[str, int] = field(default_factory=dict)  # column of the plan -> n, of CHAR(n)
     # Queries nest in expressions, and expressions in queries: these two close the circle.
     query: Callable[[exp.Expr, Domain | None, CommonTables], Lowered] = field(init=False)
     attach: Attach = field(init=False)
@@ -116,10 +120,19 @@ class Context:
         self._next += 1
         return f"c{self._next}"
 
+    def named_after(self, expression: str) -> str:
+        """Return such a name for an expression; that of a CHAR column is one, too."""
+        name = self.fresh()
+        if expression in self.chars:
+            self.chars[name] = self.chars[expression]
+        return name
+
     def scan(self, relation: str) -> Lowered:
         """Read a relation under fresh column names."""
         columns = self.relations[relation]
         items = tuple((column, self.fresh()) for column in columns)
+        known = dict(self.declared.get(relation, ()))
+        self.chars |= {name: known[column] for column, name in items if column in known}
         return Lowered(Scan(self.spelling[relation], items), columns)
 
     def extend(self, node: Node, expressions: list[str]) -> tuple[Node, tuple[str, ...]]:

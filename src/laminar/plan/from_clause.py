@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from laminar.plan.char_padding import padded
 from laminar.plan.context import CommonTable, CommonTables, Context, Lowered
 from laminar.plan.domain import nested
 from laminar.plan.generators import generate, lateral_view
@@ -80,7 +81,7 @@ def _in_brackets(ctx: Context, item: exp.Subquery, scope: Scope, ctes: CommonTab
     """Lower `(a JOIN b ON ...)`: its conditions see its own names only, the query sees them too."""
     if any(item.args.get(part) for part in ("alias", "pivots", "sample")):
         raise NoRule(Reason.UNKNOWN_CLAUSE, text(item))
-    own = Scope()
+    own = Scope(chars=ctx.chars)
     node = _item(ctx, item.this, own, ctes)
     if own.merged:
         raise NoRule(Reason.UNKNOWN_CLAUSE, f"USING in brackets: {text(item)}")
@@ -209,7 +210,8 @@ def _join(ctx: Context, node: Node, join: exp.Join, scope: Scope, ctes: CommonTa
         if ours is None or theirs is None:
             raise NoRule(Reason.UNRESOLVED_NAME, name)
         pairs.append((name, ours, theirs))
-        conditions.append(exp.EQ(this=exp.column(ours), expression=exp.column(theirs)))
+        equal = exp.EQ(this=exp.column(ours), expression=exp.column(theirs))
+        conditions.append(padded(equal, ctx.chars))
     if kind in ("", "INNER", "CROSS"):
         node = inner_join(node, right, conditions)
         node = filtered(ctx, node, scope, ctes, with_queries) if with_queries else node

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from laminar.model.char_columns import Chars
 from laminar.model.same_row import collation_of
 from laminar.plan.context import CommonTable, CommonTables, Context, Loops, Lowered, Typer
 from laminar.plan.from_clause import values
@@ -24,6 +25,7 @@ def lower(
     typer: Typer,
     times: Mapping[str, frozenset[str]] | None = None,
     arrivals: frozenset[str] = frozenset(),
+    chars: Mapping[str, Chars] | None = None,
 ) -> Lowered:
     """Lower a query over known relations. Raises NoRule where none exists.
 
@@ -33,10 +35,11 @@ def lower(
         typer: tells types.
         times: name -> columns that carry event time.
         arrivals: names, in lower case, of relations that number their rows.
+        chars: name in lower case -> its columns of CHAR(n).
     """
     spelling = {name.lower(): name for name in relations}
     columns = {name.lower(): listed for name, listed in relations.items()}
-    ctx = Context(columns, spelling, typer, times or {}, arrivals)
+    ctx = Context(columns, spelling, typer, times or {}, arrivals, chars or {})
 
     def nested(query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> Lowered:
         return _query(ctx, query, domain, ctes)
@@ -44,7 +47,9 @@ def lower(
     ctx.query = nested
     ctx.attach = attach
     lowered = _query(ctx, query, None, {})
-    return Lowered(find_sessions(lowered.node), lowered.names)
+    shown = zip(lowered.names, lowered.node.columns, strict=True)
+    found = tuple((name, ctx.chars[column]) for name, column in shown if column in ctx.chars)
+    return Lowered(find_sessions(lowered.node), lowered.names, found)
 
 
 def _query(ctx: Context, query: exp.Expr, domain: Domain | None, ctes: CommonTables) -> Lowered:
@@ -115,7 +120,7 @@ def _set_operation(
     right = ctx.query(query.right, domain, ctes)
     keep_copies = query.args.get("distinct") is False
     if isinstance(query, exp.Union):
-        columns = tuple(ctx.fresh() for _ in left.node.columns)
+        columns = tuple(ctx.named_after(each) for each in left.node.columns)
         both: Node = _widened(ctx, UnionAll((left.node, right.node), columns))
         node = both if keep_copies else Aggregate(both, columns, ())
         return Lowered(node, left.names)
@@ -126,7 +131,7 @@ def _set_operation(
 def _counted(ctx: Context, left: Node, right: Node, is_except: bool, keep_copies: bool) -> Node:
     """INTERSECT and EXCEPT: count each row on both sides; the copies follow from the counts."""
     tag = ctx.fresh()
-    columns = tuple(ctx.fresh() for _ in left.columns)
+    columns = tuple(ctx.named_after(each) for each in left.columns)
 
     def tagged(node: Node, is_left: str) -> Project:
         items = tuple((column, ctx.fresh()) for column in node.columns)

@@ -38,6 +38,7 @@ def attach(
         return _exists(ctx, node, scope, ctes, expression.this)
     if isinstance(expression, exp.Query):
         node, column = scalar(ctx, node, scope, ctes, expression)
+        ctx.chars.pop(column, None)  # a value is no column
         return node, unique(column)
     expression = expression.copy()
     for child in list(expression.iter_expressions()):

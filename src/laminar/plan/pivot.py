@@ -22,6 +22,8 @@ def apply_pivot(ctx: Context, given: Lowered, pivot: exp.Pivot) -> Lowered:
     """Lower one PIVOT or UNPIVOT over a relation."""
     if len(pivot.args.get("fields") or []) != 1:
         raise NoRule(Reason.PIVOT, text(pivot))
+    if any(column in ctx.chars for column in given.node.columns):
+        raise NoRule(Reason.PIVOT, "a CHAR column")
     scope = Scope(bindings=[Binding.of(ctx.fresh(), given.names, given.node.columns)])
     if pivot.args.get("unpivot"):
         return _unpivot(ctx, given, pivot, scope)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sqlglot import exp
 
+from laminar.plan.char_padding import padded
 from laminar.plan.reasons import NoRule, Reason
 from laminar.sql.dialect import AsWritten
 
@@ -54,6 +55,7 @@ class Scope:
     outside: Outside | None = None
     grouped: Callable[[exp.Expr], exp.Expr] | None = None
     tied: list[exp.Expr] = field(default_factory=list)  # conditions that FROM still has to apply
+    chars: Mapping[str, int] = field(default_factory=dict)  # column -> n, of those of CHAR(n)
 
     def after_grouping(self, rewrite: Callable[[exp.Expr], exp.Expr]) -> Scope:
         """Return the scope of what follows GROUP BY."""
@@ -131,7 +133,7 @@ class Scope:
                 raise NoRule(Reason.CORRELATION, node.sql("spark"))
             return found[0]
 
-        resolved = expand_stars(expression.copy(), self).transform(one)
+        resolved = padded(expand_stars(expression.copy(), self).transform(one), self.chars)
         return resolved if self.grouped is None else self.grouped(resolved)
 
     def is_local(self, expression: exp.Expr) -> bool:

@@ -50,7 +50,7 @@ class _Select:
         self.query = query
         self.ctes = ctes
         self.domain = domain
-        self.scope = Scope(outside=domain)
+        self.scope = Scope(outside=domain, chars=ctx.chars)
 
     def lower(self) -> Lowered:
         node = from_clause(self.ctx, self.query, self.scope, self.ctes, self.domain)
@@ -272,6 +272,12 @@ class _Select:
             done += [unique(column) for column in made.node.produced]
         return node, shown, done
 
+    def _named(self, item: exp.Expr) -> str:
+        """Name an output column; what comes from a query further out is no CHAR to Spark."""
+        written = text(item.unnest())
+        is_outer = self.domain is not None and written in self.domain.columns
+        return self.ctx.fresh() if is_outer else self.ctx.named_after(written)
+
     def _output(
         self,
         node: Node,
@@ -281,7 +287,8 @@ class _Select:
         carried: list[exp.Expr],
         taken: tuple[int | None, int] | None,
     ) -> Lowered:
-        columns = [(text(item), self.ctx.fresh()) for item in (*items, *carried)]
+        columns = [(text(item), self._named(item)) for item in items]
+        columns += [(text(item), self.ctx.named_after(item.name)) for item in carried]
         domain = tuple(name for _, name in columns[len(items) :])
         distinct = self.query.args.get("distinct")
         if distinct and distinct.args.get("on"):

@@ -92,7 +92,7 @@ class Inner:
     def __init__(self, ctx: Context, query: exp.Expr, outer: Scope, ctes: CommonTables) -> None:
         self.ctx = ctx
         self.select = _plain_select(query)
-        self.scope = Scope(parent=outer)
+        self.scope = Scope(parent=outer, chars=ctx.chars)
         self.node = from_clause(ctx, self.select, self.scope, ctes)
         self.conditions: list[exp.Expr] = []
         local: list[exp.Expr] = []

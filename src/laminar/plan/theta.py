@@ -34,7 +34,7 @@ def values_of(
         columns: the columns.
         by_code: tells for a type whether to tell its values apart by their bytes.
     """
-    names = {column: ctx.fresh() for column in columns}
+    names = {column: ctx.named_after(column) for column in columns}
     types = ctx.typer.types(Project(node, tuple((column, column) for column in columns)))
     kinds = {column: types[column] for column in columns if by_code(types[column])}
     items = tuple(

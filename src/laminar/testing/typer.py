@@ -7,6 +7,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from laminar.delta.program import Shape
+from laminar.model.char_columns import Chars
 from laminar.plan.context import Casts
 from laminar.plan.lower import lower
 from laminar.plan.nodes import Node
@@ -64,6 +65,14 @@ class FixedTyper:
         except NoRule:  # then nothing but the query itself knows how its columns are called
             written: Any = parse_query(sql)
             return tuple(written.named_selects)
+
+    def chars_of(self, _sql: str) -> Chars:
+        """Know no CHAR columns."""
+        return ()
+
+    def pads_chars(self) -> bool:
+        """Say that Spark treats CHAR(n) as it does by itself."""
+        return True
 
     def reads_as_time(self, _sql: str, text: str) -> bool:
         """Say whether a string stands for a time."""

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 from laminar.connectors.source import Source
 from laminar.dag import StreamingDag
-from laminar.delta.program import Program, Shape
-from laminar.errors import DuplicateName, OperatorNotFound, UnknownRelation
+from laminar.delta.program import Late, Program, Shape
+from laminar.errors import DuplicateName, NotSupported, OperatorNotFound, UnknownRelation
+from laminar.model.char_columns import Chars
 from laminar.model.event_time import Timing
 from laminar.mv import MaterializedView, MvRegistry
 from laminar.runtime.catalog.compile_view import Analyzer, RefreshPolicy, Surroundings, define_view
@@ -182,9 +183,19 @@ class Catalog:
         """Return the program of a relation that takes a view's late rows."""
         late = self.programs[definition.view].late
         assert late is not None
-        shape = replace(late.shape, name=definition.name)
+        shape = replace(late.shape, name=definition.name, chars=self._chars_of_rows(late))
         reads = (*late.reads, definition.view)
         return Program(definition.name, (replace(late, shape=shape, reads=reads),))
+
+    def _chars_of_rows(self, late: Late) -> Chars:
+        """Return which columns of late rows are CHAR: those of the relation whose rows they are."""
+        wanted = set(late.shape.columns)
+        shapes = [self.shape(name) for name in late.reads if name in self.definitions]
+        found = {each.chars for each in shapes if wanted <= set(each.columns)}
+        if len(found) > 1:
+            raise NotSupported("LATE DATA TO of relations with other CHAR columns", "leave it out")
+        known = dict(next(iter(found), ()))
+        return tuple((name, known[name]) for name in late.shape.columns if name in known)
 
     def timings(self) -> dict[str, Timing]:
         """Return which columns of every relation carry event time."""

@@ -24,6 +24,7 @@ from laminar.errors import (
     SqlError,
     UnknownRelation,
 )
+from laminar.model.char_columns import Chars
 from laminar.model.event_time import Timing
 from laminar.model.quoting import backquoted
 from laminar.plan.aggregate_calls import takes_one_row
@@ -107,6 +108,14 @@ class Analyzer(Types, Protocol):
 
     def compared(self, left: str, right: str, operator: str) -> tuple[Casts, Casts] | None:
         """Return what values of two types are cast to before they are compared."""
+        ...
+
+    def chars_of(self, sql: str) -> Chars:
+        """Return which columns of a user's query Spark compares as CHAR(n)."""
+        ...
+
+    def pads_chars(self) -> bool:
+        """Say whether Spark treats CHAR(n) as it does by itself."""
         ...
 
     def reads_as_time(self, sql: str, text: str) -> bool:
@@ -204,6 +213,10 @@ def define_view(
     if not is_stored:
         _refuse_unfinished_times(name, query, sql, typer)
     shape = _shape(name, output)
+    if any(each.chars for each in known.values()):
+        if is_far:
+            raise CorrelatedTooFar("it reads a relation with CHAR columns")
+        shape = replace(shape, chars=typer.chars_of(sql))
     if not is_stored:
         _refuse_unstorable(shape)
     typer.declare(shape)
@@ -348,7 +361,10 @@ def _incremental(
         zone=around.typer.time_zone,
     )
     try:
-        node = _lowered(sql, around).node
+        lowered = _lowered(sql, around)
+        node = lowered.node
+        if _folded(lowered.chars) != _folded(shape.chars):
+            raise NoRule(Reason.LOWERING_CHANGED_TYPES, "which columns are CHAR")
         if clocked and re.search(r"\b(NOW|CURRENT_TIMESTAMP)\(", repr(node), re.IGNORECASE):
             raise NoRule(Reason.NON_DETERMINISTIC, "now")
         if emission.is_bounded:
@@ -365,6 +381,10 @@ def _incremental(
         raise NoRule(Reason.LOWERING_FAILED, first_sentence(error)) from error
 
 
+def _folded(chars: Chars) -> Chars:
+    return tuple((name.lower(), length) for name, length in chars)
+
+
 def _lowered(sql: str, around: Surroundings) -> Lowered:
     relations = {each.name: each.columns for each in around.shapes.values()}
     times = times_of(around.timings)
@@ -373,7 +393,8 @@ def _lowered(sql: str, around: Surroundings) -> Lowered:
     if around.typer.spark_joins_asof and has_asof(sql):
         raise NoRule(Reason.SPARK_SETTING, "ASOF JOIN is Spark's")
     with _costing_the_rule():
-        return lower(parse_query(sql), relations, around.typer, times, around.tables)
+        chars = {name: each.chars for name, each in around.shapes.items() if each.chars}
+        return lower(parse_query(sql), relations, around.typer, times, around.tables, chars)
 
 
 @contextmanager

@@ -42,11 +42,13 @@ class TableDefinition:
     """Column -> what the user says of it."""
     comment: str = ""
     properties: Pairs = ()
+    chars: Pairs = ()
+    """Column -> so many characters it always has: CHAR(n)."""
 
     @property
     def has_rules(self) -> bool:
         """Whether rows have to be looked at, or completed, before they come in."""
-        return bool(self.lengths or self.generated or self.checks)
+        return bool(self.lengths or self.chars or self.generated or self.checks)
 
     @property
     def upserts(self) -> bool:
@@ -60,13 +62,14 @@ class TableDefinition:
     @property
     def _row_rules(self) -> tuple[object, ...]:
         way_in = (self.columns, self.primary_key, self.is_source, self.connector)
-        return (*way_in, self.lengths, self.generated, self.checks)
+        return (*way_in, self.lengths, self.chars, self.generated, self.checks)
 
     @property
     def shape(self) -> Shape:
         """Name, columns and types; that a column is NOT NULL is lost."""
         names = tuple(name for name, _, _ in self.columns)
-        return Shape(self.name, names, tuple(kind for _, kind, _ in self.columns))
+        chars = tuple((name, int(length)) for name, length in self.chars)
+        return Shape(self.name, names, tuple(kind for _, kind, _ in self.columns), chars)
 
     @property
     def schema(self) -> Schema:

@@ -9,6 +9,7 @@ from laminar.delta.program import Recomputed
 from laminar.model.quoting import backquoted
 from laminar.runtime.relations.bindings import Bindings
 from laminar.runtime.spark.workspace import Workspace
+from laminar.store.char_notes import as_chars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,5 +34,6 @@ class FullQueries:
         )
         with self._lock:
             for name in relation.reads:
-                twin.content(name).createOrReplaceTempView(backquoted(name))
+                chars = bindings.relations.by_name[name].shape.chars
+                as_chars(twin.content(name), chars).createOrReplaceTempView(backquoted(name))
             return twin.run(sql, (relation.shape.name,))

@@ -31,7 +31,7 @@ _OWN = ((TYPE, "string"), (VERSION, "bigint"), (TIMESTAMP, "timestamp"))
 def changed_shape(shape: Shape) -> Shape:
     """Return the columns of a relation's changes."""
     names, types = zip(*_OWN, strict=True)
-    return Shape(shape.name, (*shape.columns, *names), (*shape.types, *types))
+    return Shape(shape.name, (*shape.columns, *names), (*shape.types, *types), shape.chars)
 
 
 def changed_rows(

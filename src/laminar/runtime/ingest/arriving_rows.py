@@ -24,8 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from laminar.connectors.source import LiveSource, Source
+from laminar.delta.change import quote
 from laminar.model.trace import ARRIVAL, PARTITION, WEIGHT
-from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.catalog.definitions import Pairs, TableDefinition
 from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.event_time.late_batch import LATE_SCHEMA, LateBatch
 
@@ -78,6 +79,29 @@ def pending_number() -> str:
         f"COALESCE({ARRIVAL}, IF({WEIGHT} > 0, SHIFTLEFT(CAST(SUBSTRING(_metadata.file_name, 1, 12)"
         f" AS BIGINT), {BITS}) + _metadata.row_index, NULL))"
     )
+
+
+# Texts
+
+
+def filled(table: pa.Table, chars: Pairs) -> pa.Table:
+    """Return rows with the blanks that CHAR(n) has, as Spark reads them; longer texts stay."""
+    for name, length in chars:
+        at = table.column_names.index(name)
+        texts = table.column(at).cast(pa.large_string())
+        full = pc.utf8_rpad(texts, width=int(length), padding=" ")
+        table = table.set_column(at, table.schema.field(at), full.cast(table.schema.field(at).type))
+    return table
+
+
+def filled_frame(frame: DataFrame, chars: Pairs) -> DataFrame:
+    """Return the same of rows that Spark reads."""
+    columns = {
+        name: f"IF(CHAR_LENGTH({quote(name)}) < {length}, RPAD({quote(name)}, {length}),"
+        f" {quote(name)}) AS {quote(name)}"
+        for name, length in chars
+    }
+    return frame.selectExpr(*(columns.get(name, quote(name)) for name in frame.columns))
 
 
 # Times

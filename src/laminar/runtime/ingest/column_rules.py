@@ -3,9 +3,10 @@
 Law: a row comes in only if it keeps every rule of its table. New rows are completed and looked at
 in one statement, rows that go are left as they are; whatever is wrong refuses the whole change.
 
-VARCHAR(n) is as in Spark: blanks beyond the length are cut off, anything else there is too long. A
-CHECK is broken by false alone: NULL is not known to break it. A generated column that is given has
-to be given as it is generated.
+VARCHAR(n) is as in Spark: blanks beyond the length are cut off, anything else there is too long.
+CHAR(n) is that too, and what is shorter is filled up with blanks: what is stored has n characters.
+A CHECK is broken by false alone: NULL is not known to break it. A generated column that is given
+has to be given as it is generated.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from laminar.model.trace import WEIGHT
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.sql import forbidden_functions
 from laminar.sql.nested_queries import holds_query
+from laminar.sql.tokens import Kind, tokenize
 
 if TYPE_CHECKING:
     from laminar.runtime.catalog.compile_view import Analyzer
@@ -99,7 +101,11 @@ def kept(definition: TableDefinition, found: pa.Table) -> pa.Table:
 
 def refuse_unfit_types(definition: TableDefinition, typer: Analyzer) -> None:
     """Raise if rows with a column of some type cannot be kept, or cannot be handed in."""
-    for name, kind, _ in definition.columns:
+    if definition.chars and not typer.pads_chars():
+        hint = "create the database in a session that leaves them as they are in Spark"
+        raise NotSupported("CHAR(n) under settings of Spark that treat it otherwise", hint)
+    texts = [(name, f"varchar({n})", True) for name, n in definition.lengths + definition.chars]
+    for name, kind, _ in (*definition.columns, *texts):
         reason = typer.unfit(kind, pushed=definition.connector is None)
         if reason:
             raise NotSupported(f'"{name}" of type {kind.upper()}: {reason}', "choose another type")
@@ -115,11 +121,13 @@ def refuse_unfit_rules(definition: TableDefinition, typer: Analyzer) -> None:
     plain = _row({name: kind for name, kind in kinds.items() if name not in made})
     for name, value in definition.generated:
         _refuse_chance(value, f"{name}", definition.name)
+        _refuse_chars(value, f"{name}", definition)
         # As a condition: neither aggregates nor windows nor generators are one.
         test = f"SELECT 1 FROM ({plain}) WHERE {_cast(value, kinds[name])} IS NULL"
         _analysed(typer, test)
     for name, condition in definition.checks:
         _refuse_chance(condition, f"{name}", definition.name)
+        _refuse_chars(condition, f"{name}", definition)
         _analysed(typer, f"SELECT 1 FROM ({_row(kinds)}) WHERE (\n{condition}\n)")
 
 
@@ -149,14 +157,15 @@ def refuse_generated(definition: TableDefinition, name: str) -> None:
 
 
 def _rules(definition: TableDefinition) -> Iterator[_Rule]:
-    relation, lengths = definition.name, dict(definition.lengths)
+    relation, lengths, chars = definition.name, dict(definition.lengths), dict(definition.chars)
     for place, (name, value) in enumerate(definition.generated):
         given = _given(place)
         test = f"{given} IS NOT NULL AND NOT ({given} <=> {quote(name)})"
         yield _Rule(test, GeneratedOtherwise(relation, name, value))
-    for name, length in lengths.items():
+    for name, length in {**lengths, **chars}.items():
         test = f"CHAR_LENGTH({quote(name)}) > {length}"
-        yield _Rule(test, TextTooLong(relation, name, int(length)))
+        kind = "CHAR" if name in chars else "VARCHAR"
+        yield _Rule(test, TextTooLong(relation, name, int(length), kind))
     for name, condition in definition.checks:
         yield _Rule(f"NOT (\n{condition}\n)", CheckViolated(relation, name, condition))
 
@@ -166,12 +175,15 @@ def _given(place: int) -> str:
 
 
 def _cut(definition: TableDefinition, name: str, value: str) -> str:
-    """Return a text without the blanks beyond its length."""
-    length = dict(definition.lengths).get(name)
+    """Return a text without the blanks beyond its length, and a CHAR with those up to it."""
+    is_char = name in dict(definition.chars)
+    length = dict(definition.lengths + definition.chars).get(name)
     if length is None:
         return value
     fits = f"CHAR_LENGTH({value}) > {length} AND CHAR_LENGTH(RTRIM({value})) <= {length}"
-    return f"IF({_NEW} AND {fits}, LEFT({value}, {length}), {value})"
+    fits = f"{fits} OR CHAR_LENGTH({value}) < {length}" if is_char else fits
+    made = f"RPAD({value}, {length})" if is_char else f"LEFT({value}, {length})"
+    return f"IF({_NEW} AND ({fits}), {made}, {value})"
 
 
 def _cast(value: str | None, kind: str) -> str:
@@ -190,6 +202,15 @@ def _refuse_chance(value: str, what: str, relation: str, allowed: tuple[str, ...
     for function, _ in forbidden_functions(value):
         if function not in allowed:
             raise NonDeterministic(function, relation, f"{what} of {relation}")
+
+
+def _refuse_chars(value: str, what: str, definition: TableDefinition) -> None:
+    """Refuse to compute with CHAR columns before they are any: comparisons would not be padded."""
+    chars = {name.lower() for name, _ in definition.chars}
+    named = next((each for each in tokenize(value) if each.value.lower() in chars), None)
+    if named is not None and named.kind in (Kind.WORD, Kind.QUOTED):
+        hint = "declare it VARCHAR(n), or leave the condition to a view"
+        raise NotSupported(f"the CHAR column {named.text} in {what} of {definition.name}", hint)
 
 
 def _analysed(typer: Analyzer, sql: str) -> None:

@@ -23,7 +23,7 @@ from laminar.connectors.source import ArrowSource, Source
 from laminar.errors import Backpressure
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions
-from laminar.runtime.ingest.arriving_rows import RowTimes
+from laminar.runtime.ingest.arriving_rows import RowTimes, filled
 from laminar.runtime.ingest.batch_writer import BatchWriter, ReadRange, SegmentWriter, Stored
 from laminar.runtime.ingest.inlet import InletContext
 from laminar.runtime.ingest.range_reader import RangeReader
@@ -59,6 +59,7 @@ class Poller:
     ) -> None:
         definition = writer.segments.definition
         self._name = definition.name
+        self._chars = definition.chars
         self._source = source
         self._arrow = source if isinstance(source, ArrowSource) else None
         self._spark = RangeReader(source, writer.segments, context.workspace)
@@ -135,6 +136,7 @@ class Poller:
         if table is None:
             done = self._spark.read(taken, number, now_ms)
             return Stored(done), dict(done.largest)
+        table = filled(table, self._chars)
         marks = self._times.largest(table, now_ms)  # of all rows, wanted or not
         return table if self._prefix is None else self._prefix(table), marks
 

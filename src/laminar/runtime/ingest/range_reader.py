@@ -9,7 +9,12 @@ import pyarrow.parquet as pq
 
 from laminar.connectors.source import Source, explain_failure
 from laminar.model.trace import Segment
-from laminar.runtime.ingest.arriving_rows import WHOLE, largest_of_files, numbered_frame
+from laminar.runtime.ingest.arriving_rows import (
+    WHOLE,
+    filled_frame,
+    largest_of_files,
+    numbered_frame,
+)
 from laminar.runtime.ingest.batch_writer import ReadRange, SegmentWriter, concatenated
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import Range, discard
@@ -57,7 +62,10 @@ class RangeReader:
         workspace = self._workspace(number)
         source, spark, times = self._source, workspace.session, self._times.columns
         try:
-            frame = numbered_frame(source.read(spark, taken.start, taken.end), number)
+            frame = source.read(spark, taken.start, taken.end)
+            if self._segments.definition.chars:
+                frame = filled_frame(frame, self._segments.definition.chars)
+            frame = numbered_frame(frame, number)
             return workspace.store.write_frame(taken.table, number, frame, times)
         except Exception as error:
             raise explain_failure(

@@ -13,6 +13,7 @@ from laminar.delta.change import Version, table
 from laminar.delta.program import Shape
 from laminar.delta.render import Everything, change
 from laminar.errors import NotSupported
+from laminar.model.char_columns import Chars
 from laminar.model.quoting import backquoted
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.model.trace_name import TraceName
@@ -25,6 +26,7 @@ from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import own_session, partitions
 from laminar.runtime.spark.session_functions import SessionFunctions
 from laminar.sql.tokens import Kind, tokenize
+from laminar.store.char_notes import as_chars, chars_of, holds_chars
 from laminar.store.collect import collectable, storable
 
 if TYPE_CHECKING:
@@ -50,6 +52,14 @@ _OPERAND = re.compile(r"__[lr]#\d+L?((?: as .+\))*)(?: AS __r#\d+L?)?")
 
 _BODY = re.compile(r"^Body:(.*?)(?=^[A-Z][A-Za-z ]*:|\Z)", re.MULTILINE | re.DOTALL)
 """How DESCRIBE FUNCTION EXTENDED tells what a function is."""
+_CHAR_SETTINGS = {
+    "spark.sql.charAsVarchar": "false",
+    "spark.sql.legacy.charVarcharAsString": "false",
+    "spark.sql.legacy.noCharPaddingInPredicate": "false",
+    "spark.sql.preserveCharVarcharTypeInfo": "false",
+    "spark.sql.readSideCharPadding": "true",
+}
+"""Settings that decide how CHAR(n) is kept and compared; where one differs, there are none."""
 
 _COMPUTING = ("ConstantFolding", "ConvertToLocalRelation")
 _TOLD_WHOLE = {
@@ -113,7 +123,7 @@ class SparkTyper:
         for version in Version:
             weighted.createOrReplaceTempView(table(shape.name, version))
         if TraceName.parse(shape.name).part is None:
-            plain = weighted.drop(WEIGHT, ARRIVAL)
+            plain = as_chars(weighted.drop(WEIGHT, ARRIVAL), shape.chars)
             plain.createOrReplaceTempView(backquoted(shape.name))
 
     def types(self, node: Node) -> Mapping[str, str]:
@@ -171,6 +181,23 @@ class SparkTyper:
         with self._lock:
             schema = self._session.sql(sql).schema
         return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+
+    def chars_of(self, sql: str) -> Chars:
+        """Return which columns of a user's query Spark compares as CHAR(n)."""
+        with self._lock:
+            schema = self._session.sql(sql).schema
+        for each in schema.fields:
+            if holds_chars(each.dataType):
+                hint = "write CAST(c AS STRING) for the CHAR column that it is made of"
+                raise NotSupported(f'a CHAR column in a field of "{each.name}"', hint)
+        return chars_of(schema)
+
+    def pads_chars(self) -> bool:
+        """Say whether Spark treats CHAR(n) as it does by itself."""
+        return all(
+            str(self._session.conf.get(name, value)).lower() == value
+            for name, value in _CHAR_SETTINGS.items()
+        )
 
     def unfit(self, kind: str, *, pushed: bool) -> str:
         """Say why rows cannot have a column of that type, or cannot be `pushed`; "" if they can."""

@@ -24,6 +24,7 @@ from laminar.runtime.ingest.primary_keys import clashes, refuse_found, replaceme
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.statements.query import Reader, bindings_at
+from laminar.store.char_notes import as_chars
 from laminar.store.collect import collect
 
 if TYPE_CHECKING:
@@ -70,10 +71,11 @@ class CurrentRows:
             # Copies of a row are told apart by their number, so that one of them can be taken back.
             row, current = definition.shape.row.plus(ARRIVAL, "bigint"), self._rows(definition)
             try:
-                rows = bag(current, row, positive=False)
-                self._session.sql(rows).createOrReplaceTempView(backquoted(definition.name))
+                chars = definition.shape.chars
+                rows = as_chars(self._session.sql(bag(current, row, positive=False)), chars)
+                rows.createOrReplaceTempView(backquoted(definition.name))
                 if weighted:
-                    distinct = self._session.sql(consolidate(current, row))
+                    distinct = as_chars(self._session.sql(consolidate(current, row)), chars)
                     distinct.createOrReplaceTempView(weighted)
                 return collected(self._session.sql(then(bound.text)))
             except SPARK_FAILS as error:

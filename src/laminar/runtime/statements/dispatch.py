@@ -64,7 +64,7 @@ _MODES = {
     s.EmitKind.PERIODICALLY: Mode.PERIODIC,
 }
 
-_TEXT_OF_LENGTH = re.compile(r"\b(CHAR|VARCHAR)\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
+_TEXT_OF_LENGTH = re.compile(r"\b(CHAR|CHARACTER|VARCHAR)\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 _OWN_SIGNS = f"{SIGNS}.`"
 _OWN_ENDS = tuple(f"__{version.value}" for version in Version)
 
@@ -334,7 +334,8 @@ def table_definition(statement: s.CreateTable) -> TableDefinition:
         **_event_time(statement),
         **_rules(statement),
     )
-    if connector is not None and (definition.has_rules or definition.defaults):
+    rules = (definition.lengths, definition.defaults, definition.generated, definition.checks)
+    if connector is not None and any(rules):
         hint = "leave it to the views that read it: its rows come as they are"
         raise NotSupported("VARCHAR(n), DEFAULT, GENERATED or CHECK with a connector", hint)
     refuse_unfit_keys(definition)
@@ -351,8 +352,10 @@ def table_definition(statement: s.CreateTable) -> TableDefinition:
 
 def _rules(statement: s.CreateTable) -> dict[str, Any]:
     """Return what a statement declares of rows, and says of columns."""
+    lengths = list(_lengths(statement))
     return {
-        "lengths": tuple(_lengths(statement)),
+        "lengths": tuple((name, n) for name, kind, n in lengths if kind == "VARCHAR"),
+        "chars": tuple((name, n) for name, kind, n in lengths if kind != "VARCHAR"),
         "defaults": tuple((c.name, c.default) for c in statement.columns if c.default),
         "generated": tuple((c.name, c.generated) for c in statement.columns if c.generated),
         "checks": tuple((each.name, each.condition) for each in statement.checks),
@@ -362,15 +365,15 @@ def _rules(statement: s.CreateTable) -> dict[str, Any]:
     }
 
 
-def _lengths(statement: s.CreateTable) -> Iterator[tuple[str, str]]:
+def _lengths(statement: s.CreateTable) -> Iterator[tuple[str, str, str]]:
+    """Yield column, kind and length of each text of a length."""
     for column in statement.columns:
         found = _TEXT_OF_LENGTH.search(column.type_text)
         if found is None:
             continue
-        if found[1].upper() == "CHAR" or found[0] != column.type_text.strip():
-            hint = "declare VARCHAR(n), or STRING; inside of other types STRING"
-            raise NotSupported(f"{found[0]} here", hint)
-        yield column.name, found[2]
+        if found[0] != column.type_text.strip():
+            raise NotSupported(f"{found[0]} inside of another type", "declare STRING there")
+        yield column.name, found[1].upper(), str(int(found[2]))
 
 
 def view_definition(statement: s.CreateView, defaults: Callable[[str], str]) -> ViewDefinition:

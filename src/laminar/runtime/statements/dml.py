@@ -75,7 +75,7 @@ class Dml:
         """Take back one copy of each row; raise if one is not there, then nothing is taken."""
         definition = self._kept_table(table)
         data = self._arrow(definition, rows)
-        if definition.generated:
+        if definition.generated or definition.chars:
             data = self._current.completed(definition, data).drop_columns([BROKEN])
         with self._changing("DELETE FROM", definition):
             return self._push(definition, self._current.copies(definition, data), -1)

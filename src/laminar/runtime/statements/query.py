@@ -43,6 +43,7 @@ from laminar.sql.system import SYSTEM, name_system_tables, system_table
 from laminar.sql.table_changes import ChangeRange, name_changes
 from laminar.sql.time_travel import Past
 from laminar.store import SegmentStore
+from laminar.store.char_notes import as_chars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -207,7 +208,8 @@ class Reader:
                     if is_all
                     else self.tables.frame(name, bindings, snapshot)
                 )
-                frame.createOrReplaceTempView(backquoted(name))
+                chars = snapshot.catalog.shape(name).chars
+                as_chars(frame, chars).createOrReplaceTempView(backquoted(name))
         text, bound = name_system_tables(text, system) if system else (text, {})
         for table, name in bound.items():
             self._system_frame(table, snapshot).createOrReplaceTempView(backquoted(name))
@@ -228,7 +230,7 @@ class Reader:
         shape = snapshot.catalog.shape(name)
         empty = self.store.frame(shape.stored, ())
         rows = changed_rows(self._between, self._engine.ledger.timeline, snapshot, asked, empty)
-        rows.createOrReplaceTempView(backquoted(asked.bound))
+        as_chars(rows, shape.chars).createOrReplaceTempView(backquoted(asked.bound))
         return changed_shape(shape)
 
     def _bind_pasts(self, query: str, pasts: Sequence[Past]) -> Bound:
@@ -249,8 +251,9 @@ class Reader:
             _, bindings = bindings_at(
                 self._engine, self.session, self.store, past.epoch, [name], snapshot=snapshot
             )
-            bindings.content(name).createOrReplaceTempView(backquoted(past.bound))
-            shapes[name.lower()] = snapshot.catalog.shape(name)
+            shapes[name.lower()] = shape = snapshot.catalog.shape(name)
+            rows = as_chars(bindings.content(name), shape.chars)
+            rows.createOrReplaceTempView(backquoted(past.bound))
         return Bound(text, max(past.epoch for past in pasts), shapes)
 
     def _system_frame(self, name: str, snapshot: Snapshot) -> DataFrame:

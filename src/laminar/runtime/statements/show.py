@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from laminar.bridge.prefix import PrefixStage
@@ -192,7 +192,7 @@ class Showing:
         rows = [
             (
                 column,
-                _declared(definition, column, kind),
+                _declared(definition, column, kind, dict(shape.chars)),
                 "yes" if nulls.get(column, True) else "no",
                 "primary" if column in key else "",
                 *said.get(column, ("", "")),
@@ -293,9 +293,11 @@ def find_sink(engine: Engine, name: str) -> str | None:
     return next((each for each in known if each.lower() == name.lower()), None)
 
 
-def _declared(definition: Definition, column: str, kind: str) -> str:
+def _declared(definition: Definition, column: str, kind: str, chars: Mapping[str, int]) -> str:
     """Return a column's type as it was declared; text of a length is stored as any other."""
     lengths = dict(definition.lengths) if isinstance(definition, TableDefinition) else {}
+    if column in chars:
+        return f"char({chars[column]})"
     return f"varchar({lengths[column]})" if column in lengths else kind
 
 
