@@ -129,3 +129,19 @@ def test_a_condition_on_fractions_skips_no_rows_of_a_file(spark: SparkSession) -
         db.execute("DELETE FROM t WHERE d > 5")
         oracle.tables["t"].delete([odd, (5, math.nan, None)])
         oracle.step()
+
+
+@pytest.mark.spark
+def test_a_view_that_is_computed_when_read_sees_no_row_that_is_gone(spark: SparkSession) -> None:
+    with connect(spark=spark) as db:
+        oracle = Oracle(db, spark)
+        oracle.table("t", "k INT")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT 10 / k AS q FROM t")
+        db.execute("CREATE MATERIALIZED VIEW w AS SELECT MAX(q) AS m FROM v")
+        oracle.insert("t", [(0,), (5,)])
+        with pytest.raises(LaminarError, match="DIVIDE_BY_ZERO"):
+            db.step()
+        oracle.delete("t", [(0,)])
+        db.step()
+        assert db.sql("SELECT * FROM v").rows() == [(2.0,)]
+        assert db.sql("SELECT * FROM w").rows() == [(2.0,)]
