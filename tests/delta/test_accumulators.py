@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+from typing import TYPE_CHECKING
+
 import pytest
 
 from laminar.delta.accumulators import (
@@ -12,6 +15,9 @@ from laminar.delta.accumulators import (
 )
 from laminar.delta.decimal_averages import averages_exactly, decimal_quotient
 from laminar.plan.nodes import AggCall
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def call(function: str, *args: str) -> AggCall:
@@ -89,7 +95,35 @@ def test_only_sums_of_doubles_are_inexact() -> None:
 def test_a_row_that_does_not_count_adds_nothing_not_even_infinity() -> None:
     assert times("y", "w", "floating") == "IF(w = 0, 0D, CAST(y AS DOUBLE) * w)"
     assert times("x", "w", "integer") == "x * w"
-    assert "AGGREGATE" in times("d", "w", "decimal(38,2)")
+
+
+PRODUCTS = [
+    (38, "0.33333333333333333333333333333333333333", -1),
+    (38, "-0.99999999999999999999999999999999999999", -1),
+    (38, "0.11111111111111111111111111111111111111", 9),
+    (37, "1.1111111111111111111111111111111111111", -8),
+    (18, "99999999999999999999.999999999999999999", -1),
+    (18, "-0.000000000000000001", -1),
+    (10, "1.0000000001", 2),
+    (7, "1111111111111111111111111111111.1111111", 7),
+    (6, "11111111111111111111111111111111.111111", -9),
+    (0, "99999999999999999999999999999999999999", -1),
+    (10, "1.5", 0),
+]
+
+
+@pytest.mark.spark
+def test_a_decimal_times_a_weight_keeps_all_digits(spark: SparkSession) -> None:
+    items, expected = [], []
+    with localcontext(prec=60):
+        for scale, text, weight in PRODUCTS:
+            kind = f"decimal(38,{scale})"
+            items.append(times(f"CAST('{text}' AS {kind})", f"{weight}L", kind))
+            expected.append(Decimal(text) * weight)
+    for plain in "true", "false":
+        session = spark.newSession()
+        session.conf.set("spark.sql.ansi.enabled", plain)
+        assert list(session.sql(f"SELECT {', '.join(items)}").collect()[0]) == expected
 
 
 def test_sums_are_kept_in_a_kind_that_holds_them() -> None:

@@ -135,3 +135,37 @@ def test_a_key_is_equal_as_spark_has_it(spark: SparkSession) -> None:
         db.step()
         ((key, x),) = db.sql("SELECT * FROM t").rows()
         assert (math.copysign(1, key), x) == (1.0, 2)
+
+
+@pytest.mark.spark
+def test_a_condition_on_fractions_skips_no_rows_of_a_file(spark: SparkSession) -> None:
+    with connect(spark=spark) as db:
+        oracle = Oracle(db, spark)
+        oracle.table("t", "k INT, d DOUBLE, st STRUCT<f: FLOAT>")
+        for number, test in enumerate(("d > 0", "NOT d <= 5", "d = 0", "st.f IN (0, 7)")):
+            db.execute(f"CREATE MATERIALIZED VIEW v{number} AS SELECT k FROM t WHERE {test}")
+        none, odd = (1, 0.0, (math.nan,)), (2, math.nan, (-0.0,))
+        oracle.insert("t", [none, odd])
+        oracle.step()
+        oracle.insert("t", [(3, -0.0, (-0.0,))] * 3)
+        oracle.step()
+        oracle.insert("t", [(4, 0.0, None), (5, math.nan, None)])
+        db.execute("DELETE FROM t WHERE d > 5")
+        oracle.tables["t"].delete([odd, (5, math.nan, None)])
+        oracle.step()
+
+
+@pytest.mark.spark
+def test_a_view_that_is_computed_when_read_sees_no_row_that_is_gone(spark: SparkSession) -> None:
+    with connect(spark=spark) as db:
+        oracle = Oracle(db, spark)
+        oracle.table("t", "k INT")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT 10 / k AS q FROM t")
+        db.execute("CREATE MATERIALIZED VIEW w AS SELECT MAX(q) AS m FROM v")
+        oracle.insert("t", [(0,), (5,)])
+        with pytest.raises(LaminarError, match="DIVIDE_BY_ZERO"):
+            db.step()
+        oracle.delete("t", [(0,)])
+        db.step()
+        assert db.sql("SELECT * FROM v").rows() == [(2.0,)]
+        assert db.sql("SELECT * FROM w").rows() == [(2.0,)]

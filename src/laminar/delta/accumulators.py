@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from laminar.delta.decimal_averages import averages_exactly, decimal_quotient, digits_of
+from laminar.delta.decimal_products import decimal_product
 from laminar.delta.extremes import extreme
 from laminar.delta.long_sums import CARRY, LONG, carry_of, low_of, within_range
 from laminar.model.same_row import collation_of, is_coarse
@@ -112,21 +113,9 @@ def times(value: str, weight: str, kind: str) -> str:
     if kind == "floating":
         # Infinity times zero is not a number; a row that does not count adds nothing.
         return f"IF({weight} = 0, 0D, CAST({value} AS DOUBLE) * {weight})"
-    if not kind.startswith("decimal"):
-        return f"{value} * {weight}"
-    if kind == WHOLE:
-        return f"CAST({value} AS {kind}) * {weight}"  # a product too wide drops fractions only
-    # DECIMAL times BIGINT would widen past 38 digits and drop some; adding up keeps them all.
-    copies = (
-        f"AGGREGATE(ARRAY_REPEAT(CAST({value} AS {kind}), CAST(ABS({weight}) AS INT)), "
-        f"CAST(0 AS {kind}), (a, b) -> CAST(a + b AS {kind}))"
-    )
-    return (
-        f"CASE WHEN {weight} = 1 THEN CAST({value} AS {kind}) "
-        f"WHEN {weight} = -1 THEN -CAST({value} AS {kind}) "
-        f"WHEN {weight} > 0 THEN {copies} WHEN {weight} < 0 THEN -{copies} "
-        f"ELSE CAST(0 AS {kind}) END"
-    )
+    if kind.startswith("decimal"):
+        return decimal_product(value, weight, kind)
+    return f"{value} * {weight}"
 
 
 class Accumulators:

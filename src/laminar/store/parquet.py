@@ -7,6 +7,7 @@ column without a value, or one that is no time and no whole number, has no span.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +28,22 @@ _OPTIONS = {
     # As Spark itself does: its vectorised reader decodes integers much faster than byte arrays.
     "store_decimal_as_integer": True,
 }
+
+_FLOATING = re.compile(r"\b(float|double|real)\b", re.IGNORECASE)
+_NOTHING_SKIPPED = {
+    f"parquet.filter.{what}.enabled": "false"
+    for what in ("stats", "dictionary", "columnindex", "bloom")
+}
+
+
+def reading_options(schema: str) -> dict[str, str]:
+    """Return the options with which Spark reads files of a schema (DDL) and sees all that matches.
+
+    Parquet takes NaN and -0.0 for other values than Spark does: what it knows of the least and the
+    greatest value leaves NaN out, to Spark the greatest of all, and a dictionary that has -0.0 has
+    no 0.0. A condition on a fraction would skip rows for which it holds.
+    """
+    return _NOTHING_SKIPPED if _FLOATING.search(schema) else {}
 
 
 def weighted(table: pa.Table) -> pa.Table:

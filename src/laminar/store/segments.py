@@ -215,7 +215,8 @@ class SegmentStore:
         found = self._readers.get(schema)
         if found is None:
             # Kept, because handing a schema to Spark costs a third of making a frame.
-            found = self._readers[schema] = self._spark.read.schema(self.struct(schema))
+            reader = self._spark.read.options(**parquet.reading_options(schema))
+            found = self._readers[schema] = reader.schema(self.struct(schema))
         return found
 
     def _empty(self, schema: str) -> DataFrame:

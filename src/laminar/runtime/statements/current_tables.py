@@ -13,6 +13,7 @@ from laminar.model.quoting import source_uri
 from laminar.model.trace import ARRIVAL, WEIGHT
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.arriving_rows import pending_number
+from laminar.store.parquet import reading_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +77,8 @@ class CurrentTables:
             return committed
         self._engine.ledger.pending.verify(batches)  # Spark would not notice a changed footer
         paths = [source_uri(batch.path) for batch in batches]
-        waiting = self._session.read.schema(self._store.struct(shape.numbered)).parquet(*paths)
+        reader = self._session.read.options(**reading_options(shape.numbered))
+        waiting = reader.schema(self._store.struct(shape.numbered)).parquet(*paths)
         names = [quote(each) for each in shape.columns]
         waiting = waiting.selectExpr(*names, f"{pending_number()} AS {ARRIVAL}", WEIGHT)
         waiting.createOrReplaceTempView(_PENDING)

@@ -329,13 +329,16 @@ def bindings_at(
     been defined alike then.
     """
     snapshot = snapshot or engine.snapshot()
+    names = list(names)
     manifest = snapshot.manifest
     if epoch is not None:
-        manifest = engine.ledger.timeline.at(epoch, snapshot.upstream(list(names)))
+        manifest = engine.ledger.timeline.at(epoch, snapshot.upstream(names))
     relations = snapshot.relations_at(manifest)
     at = snapshot.reach(manifest, names)
     versions = versions_of(relations, manifest.traces, None if at == manifest.epoch else at)
-    return at, Bindings(session, store, relations, versions)
+    # An expression that is computed when read must not see rows that are gone: it may fail on them.
+    careful = not relations.fused.isdisjoint(names)
+    return at, Bindings(session, store, relations, versions, careful=careful)
 
 
 def _named(

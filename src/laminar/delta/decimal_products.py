@@ -1,0 +1,43 @@
+"""A decimal as often as a weight says, with all of its digits.
+
+Spark's own operators drop some at the end of DECIMAL(38,s): `-x` keeps 34 digits, a sum has scale
+s - 1, a product has less. Only up to scale 6 the type of a product keeps all.
+"""
+
+from __future__ import annotations
+
+from laminar.delta.decimal_averages import digits_of
+
+_MOST_DIGITS = 38
+_KEPT_SCALE = 6
+"""Spark's `MINIMUM_ADJUSTED_SCALE`: what is too wide drops fractions down to it, and no further."""
+
+
+def decimal_product(value: str, weight: str, kind: str) -> str:
+    """Render value times weight as a DECIMAL(38,s); what is out of range fails as in Spark."""
+    digits = digits_of(kind)
+    if digits is None:
+        raise ValueError(f"{kind} is no decimal")
+    plain = f"CAST({value} AS {kind})"
+    if digits[1] <= _KEPT_SCALE:
+        return f"{plain} * {weight}"
+    return (
+        f"CASE WHEN {weight} = 1 THEN {plain} WHEN {weight} = 0 THEN CAST(0 AS {kind}) "
+        f"WHEN {weight} = -1 THEN {_negative(value, digits[1])} "
+        f"ELSE {_in_whole_units(value, weight, digits[1])} END"
+    )
+
+
+def _negative(value: str, scale: int) -> str:
+    """Take a value from 0; what has room for one more digit does so without a text."""
+    text = _in_whole_units(value, "-1", scale)
+    if scale == _MOST_DIGITS:
+        return text
+    room = f"DECIMAL(37,{scale})"
+    return f"COALESCE(CAST(0 AS {room}) - TRY_CAST({value} AS {room}), {text})"
+
+
+def _in_whole_units(value: str, weight: str, scale: int) -> str:
+    """Count in units of the last digit, for which a product of whole numbers is exact."""
+    units = f"CAST(CONCAT(CAST({value} AS STRING), 'E{scale}') AS DECIMAL(38,0))"
+    return f"CAST(CONCAT(CAST({units} * {weight} AS STRING), 'E-{scale}') AS DECIMAL(38,{scale}))"
