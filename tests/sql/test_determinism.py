@@ -31,6 +31,7 @@ FORBIDDEN = [
         "SELECT cast('now' AS timestamp), 'yesterday'::date",
         ["the time 'now'", "the time 'yesterday'"],
     ),
+    ("SELECT aes_encrypt(a, k), AES_ENCRYPT(a, k, 'GCM', 'DEFAULT', '')", ["aes_encrypt"] * 2),
     ("SELECT * FROM t TABLESAMPLE (10 PERCENT)", ["tablesample"]),
     ("SELECT TRANSFORM (a) USING 'cat' FROM t", ["transform using a script"]),
 ]
@@ -47,6 +48,7 @@ ALLOWED = [
     "SELECT * FROM f() AS random (a, b)",
     "SELECT 'now', a = 'today', DATE '2024-01-01'",
     "SELECT a FROM t JOIN u USING (b)",
+    "SELECT aes_encrypt(a, k, 'ECB'), aes_encrypt(a, k, 'CBC', 'DEFAULT', x), aes_decrypt(a, k)",
 ]
 
 

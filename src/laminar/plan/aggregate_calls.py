@@ -21,11 +21,13 @@ _BY_NAME = keywords(
     " kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint"
     " kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value listagg max_by mean"
     " median min_by mode percentile percentile_approx percentile_cont percentile_disc regr_avgx"
-    " regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness"
-    " some std stddev stddev_pop stddev_samp string_agg theta_intersection_agg theta_sketch_agg"
-    " theta_union_agg try_avg try_sum tuple_intersection_agg_double"
+    " regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy"
+    " schema_of_variant_agg skewness some std stddev stddev_pop stddev_samp string_agg"
+    " theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum"
+    " tuple_intersection_agg_double"
     " tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer"
     " tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance"
+    " vector_avg vector_sum"
 )
 _ANY_ROW = keywords("any_value first first_value last last_value")
 

@@ -47,6 +47,7 @@ def generate(
     ctx: Context, node: Node, call: exp.Expr, *, outer: bool = False, width: int | None = None
 ) -> Made:
     """Apply a generator whose arguments are resolved."""
+    call = _by_position(call)
     function, keeps = _name(call)
     if function not in _BY_NAME:
         raise NoRule(Reason.TABLE_FUNCTION, text(call))
@@ -59,6 +60,15 @@ def generate(
         names = tuple(f"col{place}" for place in range(width))
     columns = tuple(ctx.fresh() for _ in names)
     return Made(Generate(node, text(call), columns, outer or keeps), names)
+
+
+def _by_position(call: exp.Expr) -> exp.Expr:
+    """Return the call without the name of its argument: those that have one have no other."""
+    copy = call.copy()
+    for named in list(copy.find_all(exp.Kwarg)):
+        if named.parent is copy:
+            named.replace(named.expression)
+    return copy
 
 
 def _names(ctx: Context, node: Node, function: str, call: exp.Expr) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ def parse_query(sql: str) -> exp.Expr:
     tree = _intersect_first(tree)
     _set_names_apart(tree)
     _sign_literals(tree)
+    _write_window_times(tree)
     return tree
 
 
@@ -63,6 +64,16 @@ def _sign_literals(tree: exp.Expr) -> None:
             if not number.is_string:
                 cast.set("this", exp.Neg(this=number.copy()))
                 node.replace(cast)
+
+
+def _write_window_times(tree: exp.Expr) -> None:
+    """Write window_time(w) as what it is: Spark takes it only right above the grouping."""
+    for call in list(tree.find_all(exp.Anonymous)):
+        if str(call.this).lower() == "window_time" and len(call.expressions) == 1:
+            field = exp.to_identifier("end", quoted=True)
+            end = exp.Dot(this=call.expressions[0], expression=field)
+            micro = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("MICROSECOND"))
+            call.replace(exp.Paren(this=exp.Sub(this=end, expression=micro)))
 
 
 def _set_names_apart(tree: exp.Expr) -> None:

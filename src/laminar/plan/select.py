@@ -14,6 +14,7 @@ from laminar.plan.group_keys import GroupKeys
 from laminar.plan.joins import where
 from laminar.plan.limits import bounds, limited
 from laminar.plan.marks import attach
+from laminar.plan.named_window import with_window_written
 from laminar.plan.nodes import Aggregate, Node, Project
 from laminar.plan.outer_values import Domain
 from laminar.plan.reasons import NoRule, Reason
@@ -54,6 +55,7 @@ class _Select:
 
     def lower(self) -> Lowered:
         node = from_clause(self.ctx, self.query, self.scope, self.ctes, self.domain)
+        self.query = with_window_written(self.query, self.scope)
         node = self._where(node)
         names, items = self._select_list(node)
         having = self._clause("having")

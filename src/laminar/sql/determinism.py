@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from laminar.sql.calls import calls_of
+from laminar.sql.calls import Call, calls_of
 from laminar.sql.keywords import keywords
 from laminar.sql.location import Location
 from laminar.sql.tokens import Kind, Token, tokenize
@@ -50,6 +50,9 @@ def _forbidden(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
     for call in calls_of(tokens, (*_CALLS, *_CLOCK_IF_EMPTY)):
         if call.name in _CALLS or not call.arguments:
             yield call.start, call.name.lower()
+    for call in calls_of(tokens, ("AES_ENCRYPT",)):
+        if _draws_a_vector(tokens, call):
+            yield call.start, call.name.lower()
     for place, token in enumerate(tokens):
         before = tokens[place - 1] if place else None
         after = tokens[place + 1] if place + 1 < len(tokens) else None
@@ -62,6 +65,22 @@ def _forbidden(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
             yield place, "transform using a script"
         elif token.is_word("TABLESAMPLE") and after is not None and after.is_symbol("("):
             yield place, "tablesample"
+
+
+def _draws_a_vector(tokens: Sequence[Token], call: Call) -> bool:
+    """Whether AES_ENCRYPT(text, key[, mode[, padding[, vector]]]) begins with random bytes.
+
+    It does without a vector, or with an empty one, unless the mode, ECB, has none.
+    """
+
+    def literal(place: int) -> str | None:
+        first, stop = call.arguments[place]
+        alone = stop - first == 1 and tokens[first].kind is Kind.STRING
+        return tokens[first].value.upper() if alone else None
+
+    if len(call.arguments) > 2 and literal(2) == "ECB":
+        return False
+    return len(call.arguments) < 5 or literal(4) == ""
 
 
 def _is_name(before: Token | None, after: Token | None) -> bool:

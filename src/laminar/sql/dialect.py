@@ -216,6 +216,14 @@ class AsWritten(Spark):
                 found.set("most", int(self._prev.text))
             return found
 
+        def _parse_value(self, values: bool = True) -> exp.Tuple | None:
+            """Read a row of VALUES; after one without brackets, AS names the relation."""
+            if self._curr and self._curr.token_type is not TokenType.L_PAREN:
+                alone = self._parse_disjunction()
+                return exp.Tuple(expressions=[alone]) if alone is not None else None
+            row: exp.Tuple | None = super()._parse_value(values=values)
+            return row
+
         def _parse_pivot_aggregation(self) -> exp.Expr | None:
             """Read what PIVOT computes: an expression over aggregates."""
             found = self._operand(self._parse_disjunction())

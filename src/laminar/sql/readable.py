@@ -37,6 +37,8 @@ def _instead(tokens: Sequence[Token], place: int) -> tuple[str, int] | None:
         return _string(tokens, place)
     if after is None:
         return None
+    if token.is_word("X") and after.kind is Kind.STRING and token.end < after.start:
+        return f"X'{after.text[1:-1]}'", place + 1  # bytes, with a blank before them
     if token.is_symbol("!") and after.text in "<>" and token.end == after.start:
         return _INSTEAD[f"!{after.text}"], place + 1
     if token.is_word("SETMINUS") and after.is_word("SELECT", "ALL", "DISTINCT", "TABLE", "VALUES"):
