@@ -2,7 +2,7 @@
 
 `python tools/function_table.py` makes views of all examples that Spark documents of its functions,
 compares each with Spark's own answer, tries all types and clauses, stores what it saw in
-`tests/oracle/fixtures/sql_table.json` and renders docs/sql-functions.md and a part of docs/sql.md.
+`tests/fixtures/sql_table.json` and renders docs/sql-functions.md and a part of docs/sql.md.
 With names of functions it tells about these; with `--render` it renders what is stored.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "sql-functions.md"
 SUMMARY = ROOT / "docs" / "sql.md"
-STORED = ROOT / "tests" / "oracle" / "fixtures" / "sql_table.json"
+STORED = ROOT / "tests" / "fixtures" / "sql_table.json"
 BEGIN, END = "<!-- from tools/function_table.py: begin -->", "<!-- end -->"
 GROUPS = ("incremental", "affected groups", "full", "refused", "not tried")
 PARTS = 8

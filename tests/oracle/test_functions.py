@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOOLS = Path(__file__).parents[2] / "tools"
-SEEN = json.loads((Path(__file__).parent / "fixtures" / "sql_table.json").read_text("utf-8"))
+SEEN = json.loads((Path(__file__).parents[1] / "fixtures" / "sql_table.json").read_text("utf-8"))
 PARTS = 16
 WRONG = ("make_interval:", "try_make_interval:")
 """A view of an INTERVAL without units stays empty, as no file can keep one: it is to be refused."""

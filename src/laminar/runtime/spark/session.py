@@ -185,7 +185,6 @@ def base_session(spark: SparkSession, stored: Mapping[str, str]) -> SparkSession
     """
     quiet()
     session = _beside(spark)
-    same_way(spark, session)
     unchanged = _unchanged(spark, session)
     said = in_effect(spark, access_to(spark).set_in(spark), unchanged)
     fixed = FixedSettings(stored) if stored else FixedSettings.chosen(said)
@@ -244,6 +243,12 @@ def _unchanged(spark: SparkSession, made: SparkSession) -> dict[str, str]:
 
 
 def _beside(spark: SparkSession) -> SparkSession:
+    made = _made_beside(spark)
+    same_way(spark, made)
+    return made
+
+
+def _made_beside(spark: SparkSession) -> SparkSession:
     # Over Spark Connect, a session of Spark 4.1 or 4.2 can only be cloned.
     if hasattr(spark, "newSession"):
         return spark.newSession()
