@@ -126,13 +126,17 @@ class Oracle:
                 yield from self._compare(due[at : at + _TOGETHER])
 
     def _moved(self, name: str) -> bool:
-        """Whether rows under a relation, or its own files, are others than when last compared."""
+        """Whether rows under a relation, or its own files, are others than when last compared.
+
+        So is one that is read now: its truth has to be there for its readers.
+        """
         catalog = self.db.engine.defined.catalog
         below = {name, *catalog.registry.all_dependencies(name)}
         traces = self.db.engine.ledger.manifest.traces
         files = [(own, traces[own].segments) for own in sorted(traces) if view_of(own) in below]
         rows = [(each, live.version) for each, live in self.tables.items() if each in below]
-        seen, self._compared[name] = self._compared.get(name), (files, rows)
+        is_read = bool(catalog.registry.all_dependents(name)) if name in catalog.programs else True
+        seen, self._compared[name] = self._compared.get(name), (files, rows, is_read)
         return seen != self._compared[name]
 
     def _levels(self) -> list[list[str]]:

@@ -12,8 +12,8 @@ from laminar.runtime.statements import query
 def test_the_same_text_is_read_once() -> None:
     text = "SELECT k, v FROM t JOIN laminar_system.sources s ON k = s.name"
     assert query.asked(text, None) is query.asked(text, None)
-    assert query.worded(text) is query.worded(text)
-    assert query.worded(text).relations == ("t", "laminar_system.sources")
+    assert query.worded(text, spells_asof=True) is query.worded(text, spells_asof=True)
+    assert query.worded(text, spells_asof=True).relations == ("t", "laminar_system.sources")
 
 
 def test_arguments_make_another_query_each_time() -> None:
@@ -34,5 +34,5 @@ def test_what_is_wrong_is_said_each_time(text: str, error: type[Exception]) -> N
 def test_long_texts_are_not_kept() -> None:
     text = f"SELECT * FROM t WHERE k IN ({', '.join(map(str, range(10_000)))})"
     assert query.asked(text, None) is not query.asked(text, None)
-    assert query.worded(text) == query.worded(text)
-    assert query.worded(text) is not query.worded(text)
+    assert query.worded(text, spells_asof=True) == query.worded(text, spells_asof=True)
+    assert query.worded(text, spells_asof=True) is not query.worded(text, spells_asof=True)

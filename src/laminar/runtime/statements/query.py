@@ -69,7 +69,6 @@ class Wording:
     text: str
     ranges: tuple[ChangeRange, ...]
     relations: tuple[str, ...]
-    has_asof: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +161,9 @@ class Reader:
         self._has_called = bool(functions.by_name)
 
     def _worded(self, query: str) -> Wording:
-        found = worded(query)
-        if found.has_asof and str(self.session.conf.get(ASOF, "false")).lower() == "true":
-            return worded(query, spells_asof=False)
-        return found
+        asks = "asof" in query.lower()
+        is_sparks = asks and str(self.session.conf.get(ASOF, "false")).lower() == "true"
+        return worded(query, spells_asof=not is_sparks)
 
     def named(self, text: str, skip: Collection[str] = ()) -> list[str]:
         """Return the relations of the user's that a query names, apart from some."""
@@ -285,7 +283,7 @@ def asked(text: str, args: Arguments | None) -> Query:
     return _parsed(text, args)
 
 
-def worded(query: str, *, spells_asof: bool = True) -> Wording:
+def worded(query: str, *, spells_asof: bool) -> Wording:
     """Return what a query says; the same text says the same, and is not read again.
 
     ASOF JOIN is spelled out, unless Spark is to join that way itself.
@@ -304,10 +302,9 @@ def _parsed(text: str, args: Arguments | None = None) -> Query:
 
 
 def _worded(query: str, spells_asof: bool) -> Wording:
-    is_asof = has_asof(query)
-    spelled = rewrite_windows(spell_out(query) if is_asof and spells_asof else query)
+    spelled = rewrite_windows(spell_out(query) if spells_asof and has_asof(query) else query)
     text, ranges = name_changes(spelled)
-    return Wording(spelled, text, ranges, relations_of(text), is_asof)
+    return Wording(spelled, text, ranges, relations_of(text))
 
 
 _parsed_once = lru_cache(_REMEMBERED)(_parsed)
