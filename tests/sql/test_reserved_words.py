@@ -126,3 +126,9 @@ def test_so_is_every_other_word_that_either_parser_knows() -> None:
 def test_the_list_of_keywords_is_sparks(spark: SparkSession) -> None:
     listed = {row[0].lower() for row in spark.sql("SELECT * FROM sql_keywords()").collect()}
     assert listed <= set(REFUSED)
+
+
+def test_the_function_like_is_no_operator_after_select() -> None:
+    query = "SELECT * FROM (SELECT like(a, b) FROM t) AS q(r)"
+    assert quoted_names(query) == query
+    assert quoted_names("SELECT (select LIKE 'x') FROM t") == "SELECT (`select` LIKE 'x') FROM t"

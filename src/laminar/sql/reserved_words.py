@@ -297,7 +297,10 @@ class _Reading:
         self.levels.append(_Level(name, in_from=self.expects is _Expects.RELATION and not begins))
         if self.levels[-1].in_from:
             return
-        query = begins and not self._ends_value(self._at(place + 2))
+        second, third = self._at(place + 2), self._at(place + 3)
+        is_like = second is not None and second.is_word("LIKE")
+        is_call = is_like and third is not None and third.is_symbol("(")
+        query = begins and (is_call or not self._ends_value(second))
         self.expects = _Expects.START if query else _Expects.VALUE
 
     def _close(self) -> None:
