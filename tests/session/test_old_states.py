@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "states"
 STATES = sorted(path.name.removesuffix(".tar.gz") for path in FOLDER.glob("*.tar.gz"))
-NEWEST = "6-spark-4.1"
+NEWEST = "6-spark-41"
 
 QUERIES = {
     "large": "SELECT id, symbol, volume FROM trades WHERE volume > 1",
