@@ -121,3 +121,10 @@ def test_what_is_written_can_be_read_back(columns: list[tuple[str, bool]]) -> No
     schema = Schema(tuple(Field(f"c{n}", t, null) for n, (t, null) in enumerate(columns)))
     assert Schema.parse(schema.ddl()) == schema
     assert Schema.parse(schema.ddl().upper()).ddl().upper() == schema.ddl().upper()
+
+
+@pytest.mark.parametrize("kind", ["CHAR(3)", "varchar (20)", "ARRAY<CHARACTER(2)>"])
+def test_a_length_that_nobody_would_look_after_is_refused(kind: str) -> None:
+    with pytest.raises(InvalidSchema, match="CREATE TABLE"):
+        Schema.of(f"id INT, name {kind}")
+    assert Schema.of("`char(3)` STRING") == Schema((Field("char(3)", "string"),))

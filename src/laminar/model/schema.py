@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from laminar.errors.dag import InvalidSchema
-from laminar.model.types import normalise_type, quoted_name, split_column, split_top_level
+from laminar.model.types import (
+    limits_text,
+    normalise_type,
+    quoted_name,
+    split_column,
+    split_top_level,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,13 @@ class Schema:
 
     @classmethod
     def of(cls, schema: Schema | str | None) -> Schema | None:
-        """Take a schema in any of the ways a user may write it."""
+        """Take a schema in any of the ways a user may write it.
+
+        Nobody would look after the length of a text here, so none is taken.
+        """
+        if isinstance(schema, str) and limits_text(schema):
+            reason = "CHAR(n) and VARCHAR(n) need CREATE TABLE or CREATE SOURCE; write STRING here"
+            raise InvalidSchema(reason, schema)
         return cls.parse(schema) if isinstance(schema, str) else schema
 
     @property

@@ -24,6 +24,7 @@ _OPEN, _CLOSE = "<(", ">)"
 _SCALAR = re.compile(r"([a-z_][a-z0-9_ ]*?)\s*(?:\(([^()]*)\))?$")
 _GENERIC = re.compile(r"(array|map|struct)\s*<(.*)>$", re.DOTALL)
 _TEXT_OF_LENGTH = ("char", "character", "varchar")
+_LENGTH = re.compile(rf"`[^`]*`|\b({'|'.join(_TEXT_OF_LENGTH)})\s*\(", re.IGNORECASE)
 _ATOMIC = re.compile(
     r"(bigint|binary|boolean|date|double|float|int|smallint|string( collate [a-z0-9_]+)?|timestamp"
     r"|timestamp_ntz|tinyint|variant|void|interval( [a-z]+( to [a-z]+)?)?)$"
@@ -70,6 +71,11 @@ def normalise_type(text: str) -> str:
     if len(parts) != (2 if kind == "map" else 1):
         raise InvalidSchema(f"{kind} with {len(parts)} type parameters", text)
     return f"{kind}<{','.join(map(normalise_type, parts))}>"
+
+
+def limits_text(text: str) -> bool:
+    """Say whether a type has text of so many characters in it, which its name here does not say."""
+    return any(found[1] for found in _LENGTH.finditer(text))
 
 
 def quoted_name(name: str) -> str:
