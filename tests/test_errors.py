@@ -86,6 +86,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.SegmentMissing("data/t/1.parquet"),
     errors.SegmentCorrupt("data/t/1.parquet", "checksum differs"),
     errors.StoreUnwritable("/state", "no space left"),
+    errors.StoreUnreadable("/state/manifests", "Input/output error"),
     errors.EpochExists(4),
     errors.DatabaseNotFound("/state"),
     errors.CursorCorrupt("/state/cursors/k.json", "its checksum does not match"),

@@ -50,7 +50,8 @@ _NAMES = {
         RowNotFound RuleBroken SchemaExists SchemaMismatch SchemaNotEmpty SegmentCorrupt
         SegmentMissing SourceError SourceNotFound SourceReadFailed SparkAccessUnavailable
         SparkUnavailable SpillCorrupt
-        SqlError SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
+        SqlError SqlSyntaxError StoreError StoreUnreadable StoreUnwritable
+        SubscriptionEnded TableRedefined
         BadArgument MissingArgument ParameterInDefinition TextTooLong TooManyCheckpoints
         UnknownCatalog UnknownColumn UnknownConnector UnknownFunction UnknownOption UnknownRelation
         UnknownSchema UnknownSetting UnsupportedFormat UnsupportedSparkSetting UnusableSparkSetting

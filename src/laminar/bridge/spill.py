@@ -60,11 +60,10 @@ class SpillLog:
         self._written = 0  # by the producer alone, or by nobody yet
         self._removed = 0  # by the consumer alone
         self._next = 1
-        if folder.is_dir():
-            self._open()
+        self._open()
 
     def _open(self) -> None:
-        for path in sorted(self._folder.iterdir()):
+        for path in durable_files.listed(self._folder):
             if path.name.endswith(durable_files.TEMP_SUFFIX):
                 durable_files.remove_quietly(path, point="spill")
             elif _NAME.fullmatch(path.name):

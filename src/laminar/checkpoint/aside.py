@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"(\d+)-.*")
 def folder_for(root: Path, why: str) -> Path:
     """Return a folder that does not exist yet, numbered and named after why it is needed."""
     top = root / SET_ASIDE
-    names = [path.name for path in top.iterdir()] if top.is_dir() else []
+    names = [path.name for path in durable_files.listed(top)]
     taken = [int(found[1]) for name in names if (found := _NUMBER.fullmatch(name))]
     return top / f"{max(taken, default=0) + 1:04d}-{why}"
 

@@ -233,7 +233,7 @@ def put_back(root: Path, base: int, kept: Path, entries: Mapping[int, Mapping[st
 
 
 def _numbers(folder: Path, suffix: str = "") -> list[int]:
-    paths = folder.iterdir() if folder.is_dir() else ()
+    paths = durable_files.listed(folder)
     return [int(p.stem) for p in paths if p.suffix == suffix and p.stem.isdecimal()]
 
 

@@ -237,7 +237,7 @@ class CheckpointStorage:
     def _unsealed(self, checkpoint_id: int, name: str) -> dict[str, object]:
         path = self._of(checkpoint_id) / name
         try:
-            data = path.read_bytes()
+            data = durable_files.read(path)
         except FileNotFoundError:
             if name == _METADATA:
                 raise NoCheckpointFound(str(path.parent)) from None
@@ -252,9 +252,8 @@ class CheckpointStorage:
         return CheckpointCorrupt(checkpoint_id, str(self._of(checkpoint_id)), reason)
 
     def _numbers(self) -> list[int]:
-        if not self.folder.is_dir():
-            return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal())
+        names = (path.name for path in durable_files.listed(self.folder))
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def _of(self, checkpoint_id: int) -> Path:
         return self.folder / f"{checkpoint_id:012d}"

@@ -132,6 +132,25 @@ class StoreUnwritable(StoreError):
         self.reason = reason
 
 
+class StoreUnreadable(StoreError):
+    """The operating system did not let a file or folder of the state be read.
+
+    It says nothing about what is in there, so nothing is taken for damaged or gone, and nothing was
+    changed. Look at the disk and at the permissions, then try again.
+    """
+
+    code: ClassVar[str] = "LMR-6024"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"cannot read {path}",
+            detail=reason,
+            hint="look at the disk and at the permissions, then try again",
+        )
+        self.path = path
+        self.reason = reason
+
+
 class EpochExists(StoreError):
     """An epoch was to be committed that is committed already.
 

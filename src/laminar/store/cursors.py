@@ -51,9 +51,8 @@ class CursorStore:
 
     def all(self) -> Iterator[Cursor]:
         """Yield every cursor that is stored, by name of its file."""
-        paths = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
-        for path in paths:
-            found = self._load(path)
+        for path in durable_files.listed(self._folder):
+            found = self._load(path) if path.suffix == ".json" else None
             if found is not None:
                 yield found
 
@@ -72,18 +71,15 @@ class CursorStore:
         """Forget consumers that are no longer there."""
         kept = {self._path(each).name for each in consumers}
         self._known = {name: each for name, each in self._known.items() if name in consumers}
-        if self._folder.is_dir():
-            for path in self._folder.iterdir():
-                if path.name not in kept:
-                    durable_files.remove_quietly(path, point="cursor")
+        for path in durable_files.listed(self._folder):
+            if path.name not in kept:
+                durable_files.remove_quietly(path, point="cursor")
 
     def _load(self, path: Path) -> Cursor | None:
         try:
-            data = path.read_bytes()
+            data = durable_files.read(path)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            raise CursorCorrupt(str(path), error.strerror or str(error)) from error
         try:
             return _decode(data) if b"\n" in data else _decode_first(data)
         except Unsealed as error:

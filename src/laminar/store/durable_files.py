@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from laminar.errors.store import StoreUnwritable
+from laminar.errors.store import StoreUnreadable, StoreUnwritable
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
@@ -227,6 +227,45 @@ def unwritable(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreUnwritable(str(path), error.strerror or str(error)) from error
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Say in words that the operating system does not let us read; that nothing is there passes.
+
+    Raises:
+        StoreUnreadable: any other error than that there is no such file.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StoreUnreadable(str(path), error.strerror or str(error)) from error
+
+
+def read(path: Path) -> bytes:
+    """Return the bytes of a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        StoreUnreadable: it cannot be read.
+    """
+    with readable(path):
+        return path.read_bytes()
+
+
+def listed(folder: Path) -> list[Path]:
+    """Return what is in a folder, by name; nothing if there is no such folder.
+
+    Raises:
+        StoreUnreadable: it cannot be listed.
+    """
+    try:
+        with readable(folder):
+            return sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
 
 
 def _place(temp: Path, path: Path) -> bool:

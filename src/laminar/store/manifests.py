@@ -106,9 +106,7 @@ class ManifestStore:
         return max((rev for each, rev in self._versions() if each == epoch), default=-1) + 1
 
     def _versions(self) -> tuple[_Version, ...]:
-        if not self._folder.is_dir():
-            return ()
-        names = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
+        names = (_NAME.fullmatch(path.name) for path in durable_files.listed(self._folder))
         return tuple(sorted((int(name[1]), int(name[2] or 0)) for name in names if name))
 
     def live_files(self) -> frozenset[str]:
@@ -156,7 +154,7 @@ class ManifestStore:
 
     def _read(self, version: _Version) -> Manifest:
         path = self._path(version)
-        manifest = _decode(path, path.read_bytes())
+        manifest = _decode(path, durable_files.read(path))
         if (manifest.epoch, manifest.revision) != version:
             raise ManifestCorrupt(str(path), f"it describes epoch {manifest.epoch}")
         return manifest

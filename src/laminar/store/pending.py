@@ -212,12 +212,10 @@ class PendingLog:
 
     def keep_only(self, tables: Collection[str]) -> None:
         """Forget what waits for tables that are no longer there."""
-        if not self._root.is_dir():
-            return
         kept = {folder_name(table) for table in tables}
-        for folder in self._root.iterdir():
+        for folder in durable_files.listed(self._root):
             if folder.name not in kept:
-                for path in folder.iterdir():
+                for path in durable_files.listed(folder):
                     durable_files.remove_quietly(path, point="pending")
         for table in [known for known in tuple(self._queues) if known not in tables]:
             self._forget(table)
@@ -242,10 +240,7 @@ class PendingLog:
         return self._queues[table]
 
     def _load(self, table: str) -> list[PendingBatch]:
-        folder = self._folder(table)
-        if not folder.is_dir():
-            return []
-        found = (described(path) for path in folder.iterdir())
+        found = (described(path) for path in durable_files.listed(self._folder(table)))
         return sorted((each for each in found if each), key=lambda each: each.seq)
 
     def _folder(self, table: str) -> Path:

@@ -167,7 +167,7 @@ class EpochLog:
 
     def _load(self) -> None:
         try:
-            data = self._path.read_bytes()
+            data = durable_files.read(self._path)
         except FileNotFoundError:
             return
         *lines, rest = data.split(b"\n")
