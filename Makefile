@@ -32,7 +32,8 @@ test-spark42: .venv-spark42/.ready
 
 SAMPLE := tests/sql tests/plan tests/delta tests/runtime tests/oracle/test_operators.py tests/oracle/test_random.py \
     tests/session/test_epochs.py tests/session/test_event_time.py tests/session/test_restore.py \
-    tests/session/test_sinks.py tests/session/test_spark_connect.py
+    tests/session/test_old_states.py tests/session/test_sinks.py \
+    tests/session/test_spark_connect.py
 test-spark41 test-spark42: test-%:
 	LAMINAR_SPARK=portable .venv-$*/bin/python -m pytest -n 2 --dist worksteal $(SAMPLE)
 

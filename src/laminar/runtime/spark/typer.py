@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -52,6 +53,10 @@ _OPERAND = re.compile(r"__[lr]#\d+L?((?: as .+\))*)(?: AS __r#\d+L?)?")
 
 _BODY = re.compile(r"^Body:(.*?)(?=^[A-Z][A-Za-z ]*:|\Z)", re.MULTILINE | re.DOTALL)
 """How DESCRIBE FUNCTION EXTENDED tells what a function is."""
+
+_USAGE = re.compile(r"^Usage: (\{.*\})$", re.MULTILINE)
+"""How Spark 4.1 does: all that it stores of a function, as JSON."""
+
 _CHAR_SETTINGS = {
     "spark.sql.charAsVarchar": "false",
     "spark.sql.legacy.charVarcharAsString": "false",
@@ -173,8 +178,7 @@ class SparkTyper:
                 lines = [str(row[0]) for row in told.collect()]
         except SPARK_FAILS:  # there is none
             return ""
-        found = _BODY.search("\n".join(lines))
-        return found[1].strip() if found else ""
+        return _body_in("\n".join(lines))
 
     def of_query(self, sql: str) -> list[tuple[str, str]]:
         """Return (column, type) of a user's query; names may repeat."""
@@ -240,6 +244,15 @@ def _chain(operand: str) -> Casts | None:
         return None
     types = [each.removesuffix(")") for each in found[1].split(" as ")[1:]]
     return tuple(types) if len(types) == depth else None
+
+
+def _body_in(described: str) -> str:
+    found = _BODY.search(described)
+    if found is not None:
+        return found[1].strip()
+    stored = _USAGE.search(described)
+    facts = json.loads(stored[1]) if stored is not None else {}
+    return str(facts.get("sqlFunction.query") or facts.get("sqlFunction.expression") or "").strip()
 
 
 def _marked(sql: str, text: str) -> Iterator[str]:
