@@ -49,7 +49,7 @@ _NAMES = {
         ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists RowDoesNotFit RowDoesNotMatch
         RowNotFound RuleBroken SchemaExists SchemaMismatch SchemaNotEmpty SegmentCorrupt
         SegmentMissing SourceError SourceNotFound SourceReadFailed SparkAccessUnavailable
-        SparkUnavailable SpillCorrupt
+        SparkLost SparkUnavailable SpillCorrupt
         SqlError SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
         BadArgument MissingArgument ParameterInDefinition TextTooLong TooManyCheckpoints
         UnknownCatalog UnknownColumn UnknownConnector UnknownFunction UnknownOption UnknownRelation
