@@ -34,6 +34,7 @@ from laminar.runtime.engine.engine import Engine
 from laminar.runtime.engine.recover import Definitions, complete, recover, restore
 from laminar.runtime.epoch.outcome import EpochReport
 from laminar.runtime.output.subscriptions import Subscription
+from laminar.runtime.spark.lifeline import Lifeline
 from laminar.runtime.spark.session import own_session, start_spark
 from laminar.runtime.spark.workspace import store_in
 from laminar.runtime.statements.attach_dag import attach
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from laminar.bridge import BackpressureStrategy, BatchPolicy
     from laminar.checkpoint import RecoveryConfig
+    from laminar.checkpoint.recovery import Recovered
     from laminar.dag import StreamingDag
     from laminar.runtime.history.differences import ChangeFrame
     from laminar.runtime.introspection.metrics import Metrics
@@ -129,21 +131,25 @@ class Database:
         try:
             found = None if read_only else recover(self.path, recovery)
             session = spark if spark is not None else start_spark(master)
-            self._open(session, settings, read_only=read_only)
-            for name, given in (functions or {}).items():
-                pair = given if isinstance(given, tuple) else (given, None)
-                register_function(self.engine, name, *pair)
-            self.recovery = (
-                DagRecoveryMetrics(None, self.engine.ledger.manifest.offsets, 0, source="reader")
-                if found is None
-                else complete(self.engine, found, recovery)
-            )
-            """What was recovered on opening; a reader recovers nothing."""
-            if not read_only:
-                self.engine.keep_spark_settings()
+            with Lifeline(session).calls():
+                self._open(session, settings, read_only=read_only)
+                for name, given in (functions or {}).items():
+                    pair = given if isinstance(given, tuple) else (given, None)
+                    register_function(self.engine, name, *pair)
+                self.recovery = self._recovered(found, recovery)
+                """What was recovered on opening; a reader recovers nothing."""
+                if not read_only:
+                    self.engine.keep_spark_settings()
         except BaseException:
             self._give_up()
             raise
+
+    def _recovered(
+        self, found: Recovered | None, recovery: RecoveryConfig | None
+    ) -> DagRecoveryMetrics:
+        if found is not None:
+            return complete(self.engine, found, recovery)
+        return DagRecoveryMetrics(None, self.engine.ledger.manifest.offsets, 0, source="reader")
 
     def _open(
         self, session: SparkSession, settings: TimeSettings | None, *, read_only: bool
