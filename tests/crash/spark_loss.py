@@ -25,6 +25,8 @@ from pyspark.sql import SparkSession
 import laminar
 from laminar.session import Database
 
+from .workload import published
+
 VIEWS = {
     "sums": "SELECT k, SUM(x) AS x, COUNT(*) AS n FROM t GROUP BY k",
     "pairs": "SELECT a.k, a.x, b.n FROM t a JOIN sums b ON a.k = b.k",
@@ -53,8 +55,7 @@ def define(db: Database, sink: Path | None = None) -> None:
     for name, query in VIEWS.items():
         db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
     if sink is not None:
-        options = f"connector = 'files', path = '{sink}', format = 'json'"
-        db.execute(f"CREATE SINK out FROM sums WITH ({options})")
+        db.execute(f"CREATE SINK out FROM sums WITH (connector = 'files', path = '{sink}')")
 
 
 def insert(db: Database, start: int, count: int = 20) -> None:
@@ -104,7 +105,6 @@ def every_call(folder: Path) -> None:
         define(db)
         insert(db, 0)
         db.step()
-        kept = db.checkpoint()
         follow = iter(db.subscribe("sums"))
         next(follow)
         rows = 20
@@ -118,7 +118,7 @@ def every_call(folder: Path) -> None:
             lambda: next(follow),
             lambda: db.execute("CREATE MATERIALIZED VIEW other AS SELECT MAX(x) AS x FROM t"),
             lambda: db.delete("t", [(0, 0, 0)]),
-            lambda: db.restore(kept),
+            db.checkpoint,
         ]
         for call in calls:
             insert(db, rows)
@@ -131,8 +131,29 @@ def every_call(folder: Path) -> None:
             java().wait(10)
             assert not db.engine.ledger.turn.holder
             db.drain()
-        # A restore that was begun, and a row that was deleted, either are or are not.
+        # The row that was deleted either is there or is not.
         check(db, db.sql("SELECT COUNT(*) FROM t").rows()[0][0])
+
+
+def restored(folder: Path) -> None:
+    """A restore that loses its Spark is done, or was not begun."""
+    with laminar.connect(folder, master="local[2]") as db:
+        define(db)
+        db.execute("SET laminar.checkpoint_interval_ms = 0")
+        for rows, after in ((0, 0.0), (20, 0.3)):
+            insert(db, rows)
+            db.drain()
+            kept = db.checkpoint()
+            insert(db, rows + 20)
+            db.drain()
+            timer = threading.Timer(after, lose)
+            timer.start()
+            with suppress(laminar.SparkLost):
+                db.restore(kept)
+            timer.join()
+            java().wait(10)
+            db.restore(kept)
+            check(db, rows + 20)
 
 
 def halted(folder: Path) -> None:
@@ -146,6 +167,36 @@ def halted(folder: Path) -> None:
         assert "halted" in str(lost(db.step))
         db.step()
         check(db, 40)
+
+
+def two_databases(folder: Path) -> None:
+    """What one starts in the place of a Spark that is gone serves the other, too."""
+    with (
+        laminar.connect(folder / "a", master="local[2]") as one,
+        laminar.connect(folder / "b") as other,
+        laminar.connect(folder / "a", read_only=True) as reader,
+    ):
+        for db in (one, other):
+            define(db)
+            insert(db, 0)
+            db.step()
+        assert reader.sql("SELECT COUNT(*) FROM t").rows() == [(20,)]
+        lose()
+        for db in (one, other):
+            insert(db, 20)
+            db.step()
+            check(db, 40)
+        assert reader.sql("SELECT SUM(n) FROM sums").rows() == [(40,)]
+        pid = java().pid
+        # Somebody stops the session: the process stays, and so does all that others have in it.
+        active = SparkSession.getActiveSession()
+        assert active is not None
+        active.stop()
+        for db in (one, other):
+            insert(db, 40)
+            db.step()
+            check(db, 60)
+        assert java().pid == pid
 
 
 def out_of_memory(folder: Path) -> None:
@@ -248,7 +299,7 @@ def at_random(folder: Path, losses: int, seed: int) -> None:
             java().wait(10)
             db.drain()
             check(db, rows)
-            assert told(sink) == Counter(db.sql("SELECT * FROM sums").rows())
+            assert published(sink) == Counter(db.sql("SELECT * FROM sums").rows())
             sys.stdout.write(f"{number} losses, {rows} rows\n")
             sys.stdout.flush()
 
@@ -259,22 +310,20 @@ def pending(db: Database) -> list[Any]:
     return list(db.engine.ledger.pending.after("t", start))
 
 
-def told(sink: Path) -> Counter[tuple[Any, ...]]:
-    """Return the rows that a sink was told of, all epochs added up."""
-    import json
-
-    found: Counter[tuple[Any, ...]] = Counter()
-    for path in sorted(sink.rglob("*.json")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            found[row["k"], row["x"], row["n"]] += row["__weight"]
-    return +found
-
-
 SCENARIOS: dict[str, Callable[..., None]] = {
     each.__name__: each
-    for each in (killed, every_call, halted, out_of_memory, in_the_loop, callers, at_random)
+    for each in (
+        killed,
+        every_call,
+        restored,
+        halted,
+        out_of_memory,
+        in_the_loop,
+        callers,
+        at_random,
+    )
 }
 
 if __name__ == "__main__":
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # also for Sparks that a caller starts
     SCENARIOS[sys.argv[1]](Path(sys.argv[2]), *map(int, sys.argv[3:]))

@@ -33,7 +33,16 @@ def test_a_spark_that_is_killed_is_started_again(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "scenario", ["every_call", "halted", "out_of_memory", "in_the_loop", "callers"]
+    "scenario",
+    [
+        "every_call",
+        "restored",
+        "two_databases",
+        "halted",
+        "out_of_memory",
+        "in_the_loop",
+        "callers",
+    ],
 )
 def test_a_spark_that_is_lost_is_said_to_be_and_nothing_else_is(
     tmp_path: Path, scenario: str
