@@ -51,14 +51,16 @@ soak-consistency: $(READY)
 	$(BIN)/python examples/internal_consistency.py --reads 10000 --readers 3 --per-epoch 10
 
 # Kills the process at random times and crashes at every named point, then all seeds of the oracle's random tests:
-# make soak KILLS=200
+# make soak KILLS=200 LOSSES=200
+# Losses are those of Spark alone, whose Java process is killed.
 # Fifty kills to a JVM: what dead processes leave in it is never let go.
 KILLS ?= 20
+LOSSES ?= 20
 SEED ?= 1
 ROUND := 50
 LONG := $(BIN)/python -m pytest -v -s -o faulthandler_timeout=0
 soak: $(READY)
-	LAMINAR_TESTS=all LAMINAR_KILLS=$(KILLS) $(LONG) tests/crash --deselect \
+	LAMINAR_TESTS=all LAMINAR_KILLS=$(KILLS) LAMINAR_LOSSES=$(LOSSES) LAMINAR_SEED=$(SEED) $(LONG) tests/crash --deselect \
 	    tests/crash/test_kills.py::test_a_killed_process_loses_nothing
 	left=$(KILLS); seed=$(SEED); while [ $$left -gt 0 ]; do \
 	    LAMINAR_KILLS=$$(( left < $(ROUND) ? left : $(ROUND) )) LAMINAR_SEED=$$seed \

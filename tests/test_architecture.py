@@ -80,9 +80,12 @@ INTERNAL_LIBRARIES = ("py4j", "pyspark.sql.classic", "pyspark.java_gateway")
 
 KNOWS_INTERNALS = {
     f"laminar.runtime.spark.{each}"
-    for each in ("fast", "hadoop", "java_names", "plan_cache", "error_translation")
+    for each in (
+        *("fast", "hadoop", "java_names", "plan_cache"),
+        *("error_translation", "java_process", "lifeline"),
+    )
 }
-"""The fast way, its parts, and who catches what Java throws."""
+"""The fast way, its parts, who catches what Java throws, and who sees to it that Java is there."""
 
 
 def imported(source: str, module: str, *, is_package: bool) -> Iterator[str]:

@@ -117,6 +117,7 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.ColumnOutOfReach("x", "t"),
     errors.CorrelatedTooFar("LATERAL over two levels"),
     errors.SparkAccessUnavailable("fast", "it is reached over Spark Connect"),
+    errors.SparkLost("its Java process was killed by signal 9", is_restarted=True),
     errors.PortUnavailable("127.0.0.1", 80, "permission denied"),
     errors.BadRequest("there is no /nothing"),
     errors.JavaUnavailable("Laminar needs Java 17+ and found no java on the PATH."),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
@@ -27,6 +28,23 @@ _TRIES = 3
 """How often a query is run on epochs that are removed while it runs."""
 
 
+class Sparks(Protocol):
+    """The Spark of a database, in whose place there may be another one by now."""
+
+    @property
+    def generation(self) -> int:
+        """How many there were before this one."""
+        ...
+
+    def have_spark(self) -> None:
+        """Have one that is there; raise if there is none."""
+        ...
+
+    def calls(self) -> AbstractContextManager[None]:
+        """Let what a lost one makes of a call come out as one error."""
+        ...
+
+
 class Result:
     """Rows of one consistent epoch. Nothing is computed until one of the forms is asked for.
 
@@ -39,7 +57,10 @@ class Result:
         epoch: int,
         shapes: Mapping[str, Shape] | None = None,
         again: Callable[[], tuple[DataFrame, int]] | None = None,
+        spark: Sparks | None = None,
     ) -> None:
+        self._spark = spark
+        self._born = None if spark is None else spark.generation
         self._frame = frame
         self._shapes = shapes or {}
         self._again = again
@@ -48,6 +69,7 @@ class Result:
 
     def spark(self) -> DataFrame:
         """Return the rows as a Spark DataFrame."""
+        self._be_there()
         return self._frame
 
     def arrow(self) -> pa.Table:
@@ -101,7 +123,24 @@ class Result:
     def _collect(self, part: Callable[[DataFrame], DataFrame]) -> list[Row]:
         return self._run(lambda frame: _in_utc(part(frame)).collect())
 
+    def _be_there(self) -> None:
+        """Have a frame of the Spark that is there now."""
+        if self._spark is not None:
+            self._spark.have_spark()
+            if self._born != self._spark.generation and self._again is not None:
+                self._frame, self.epoch = self._again()
+                self._born = self._spark.generation
+
     def _run(self, form: Callable[[DataFrame], _T], *, may_repeat: bool = True) -> _T:
+        """Run, on the Spark that is there."""
+        if self._spark is None:
+            return self._ran(form, may_repeat=may_repeat)
+        with self._spark.calls():
+            if may_repeat:
+                self._be_there()
+            return self._ran(form, may_repeat=may_repeat)
+
+    def _ran(self, form: Callable[[DataFrame], _T], *, may_repeat: bool) -> _T:
         """Run; if files of the epoch were removed meanwhile, run once more on a newer one."""
         for _ in range(_TRIES):
             try:

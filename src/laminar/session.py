@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
@@ -33,7 +34,9 @@ from laminar.runtime.engine.engine import Engine
 from laminar.runtime.engine.recover import Definitions, complete, recover, restore
 from laminar.runtime.epoch.outcome import EpochReport
 from laminar.runtime.output.subscriptions import Subscription
+from laminar.runtime.spark.lifeline import Lifeline
 from laminar.runtime.spark.session import own_session, start_spark
+from laminar.runtime.spark.workspace import store_in
 from laminar.runtime.statements.attach_dag import attach
 from laminar.runtime.statements.create_drop import configure_source
 from laminar.runtime.statements.dispatch import StatementRunner
@@ -43,17 +46,34 @@ from laminar.runtime.statements.user_code import register_function
 from laminar.sql import Describe, Explain, Query, Show, Use, parse_script
 from laminar.sql.parameters import Arguments, with_arguments
 from laminar.sql.time_travel import Past
-from laminar.store import ManifestStore, SegmentStore, StateLock
+from laminar.store import ManifestStore, StateLock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from laminar.bridge import BackpressureStrategy, BatchPolicy
     from laminar.checkpoint import RecoveryConfig
+    from laminar.checkpoint.recovery import Recovered
     from laminar.dag import StreamingDag
     from laminar.runtime.history.differences import ChangeFrame
     from laminar.runtime.introspection.metrics import Metrics
     from laminar.sql.statements import Statement
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Call = Callable[Concatenate["Database", _P], _T]
+
+
+def _on_spark(call: _Call[_P, _T]) -> _Call[_P, _T]:
+    """Let a call that fails because Spark is lost say so, whatever it met on its way."""
+
+    @wraps(call)
+    def guarded(db: Database, *given: _P.args, **named: _P.kwargs) -> _T:
+        with db.engine.calls():
+            return call(db, *given, **named)
+
+    return cast("_Call[_P, _T]", guarded)
 
 
 def connect(
@@ -111,28 +131,33 @@ class Database:
         try:
             found = None if read_only else recover(self.path, recovery)
             session = spark if spark is not None else start_spark(master)
-            self._open(session, settings, read_only=read_only)
-            for name, given in (functions or {}).items():
-                pair = given if isinstance(given, tuple) else (given, None)
-                register_function(self.engine, name, *pair)
-            self.recovery = (
-                DagRecoveryMetrics(None, self.engine.ledger.manifest.offsets, 0, source="reader")
-                if found is None
-                else complete(self.engine, found, recovery)
-            )
-            """What was recovered on opening; a reader recovers nothing."""
-            if not read_only:
-                self.engine.keep_spark_settings()
+            with Lifeline(session).calls():
+                self._open(session, settings, read_only=read_only)
+                for name, given in (functions or {}).items():
+                    pair = given if isinstance(given, tuple) else (given, None)
+                    register_function(self.engine, name, *pair)
+                self.recovery = self._recovered(found, recovery)
+                """What was recovered on opening; a reader recovers nothing."""
+                if not read_only:
+                    self.engine.keep_spark_settings()
         except BaseException:
             self._give_up()
             raise
+
+    def _recovered(
+        self, found: Recovered | None, recovery: RecoveryConfig | None
+    ) -> DagRecoveryMetrics:
+        if found is not None:
+            return complete(self.engine, found, recovery)
+        return DagRecoveryMetrics(None, self.engine.ledger.manifest.offsets, 0, source="reader")
 
     def _open(
         self, session: SparkSession, settings: TimeSettings | None, *, read_only: bool
     ) -> None:
         self.engine = Engine(self.path, session, settings, read_only=read_only)
         self._reading = own_session(self.engine.env.spark, 2)
-        self._reader = Reader(self.engine, self._reading, SegmentStore(self.path, self._reading))
+        store = store_in(self._reading, self.path)
+        self._reader = Reader(self.engine, self._reading, store)
         self._closed = False
         self._driver = Driver(self.engine)
         self._loop = self._driver.loop
@@ -156,6 +181,7 @@ class Database:
             result = self.run_statement(statement)
         return result
 
+    @_on_spark
     def run_statement(self, statement: Statement) -> Any:
         """Run one parsed statement; a database that is read only refuses those that write."""
         self._require_well()
@@ -191,7 +217,7 @@ class Database:
             return made.frame, made.epoch
 
         found = self._reader.query(query, as_of_epoch, pasts)
-        return Result(found.frame, found.epoch, found.shapes, again)
+        return Result(found.frame, found.epoch, found.shapes, again, self.engine)
 
     def _listing(self, columns: list[str], rows: Sequence[tuple[str, ...]]) -> Result:
         """Return rows that the engine itself knows as a result."""
@@ -199,13 +225,20 @@ class Database:
             name: pa.array([row[at] for row in rows], pa.string())
             for at, name in enumerate(columns)
         }
-        return Result(self._reading.createDataFrame(pa.table(data)), self.engine.ledger.epoch)
+        table = pa.table(data)
 
+        def again() -> tuple[DataFrame, int]:
+            return self._reading.createDataFrame(table), self.engine.ledger.epoch
+
+        return Result(*again(), again=again, spark=self.engine)
+
+    @_on_spark
     def run(self, dag: StreamingDag) -> None:
         """Make a DAG that was built in Python part of this database."""
         self._require_writable("run")
         attach(self.engine, dag)
 
+    @_on_spark
     def register_function(
         self, name: str, function: Any, returns: Any = None, *, or_replace: bool = False
     ) -> None:
@@ -245,6 +278,7 @@ class Database:
 
     # Rows
 
+    @_on_spark
     def insert(self, table: str, rows: Any) -> int:
         """Add rows to a table; they are durable on return and visible after the next step.
 
@@ -254,6 +288,7 @@ class Database:
         self._require_writable("insert")
         return self._dml.insert(self.known_as(table), rows)
 
+    @_on_spark
     def delete(self, table: str, rows: Any) -> int:
         """Take back one copy of each given row; an unknown row is an error, nothing is applied."""
         self._require_writable("delete")
@@ -261,6 +296,7 @@ class Database:
 
     # Epochs
 
+    @_on_spark
     def step(self) -> EpochReport | None:
         """Run one epoch over all that is pending; None if there is nothing to do.
 
@@ -271,6 +307,7 @@ class Database:
         self._require_writable("step")
         return self._driver.told(self.engine.step)
 
+    @_on_spark
     def configure_source(
         self,
         name: str,
@@ -288,6 +325,7 @@ class Database:
         self._require_writable("configure_source")
         configure_source(self.engine, self.known_as(name), to_options(policy, backpressure))
 
+    @_on_spark
     def start(self) -> None:
         """Step in the background from now on, as soon as a source has a batch ready.
 
@@ -313,6 +351,7 @@ class Database:
         self.engine.ledger.turn.refuse_inside("stop")
         self._loop.stop()
 
+    @_on_spark
     def drain(self) -> EpochReport | None:
         """Step until all sources are idle; return the last report.
 
@@ -321,6 +360,7 @@ class Database:
         self._require_writable("drain")
         return self._driver.drain()
 
+    @_on_spark
     def advance_watermark(self, name: str, watermark: datetime | str) -> None:
         """Say that a source has no more rows before a time, as its own punctuation would.
 
@@ -330,6 +370,7 @@ class Database:
         self._require_writable("advance_watermark")
         self.engine.advance_watermark(self.known_as(name), _micros(watermark))
 
+    @_on_spark
     def end_of_stream(self, name: str) -> None:
         """Say that a source has no more rows: with the next step all its windows are over."""
         self._require_writable("end_of_stream")
@@ -344,6 +385,7 @@ class Database:
 
     # Changes
 
+    @_on_spark
     def subscribe(
         self,
         relation: str,
@@ -369,23 +411,29 @@ class Database:
             SubscriptionEnded: the relation was defined anew.
         """
         self._require_open()
+        self.engine.have_spark()
         relation = self.engine.snapshot().catalog.resolve(self.known_as(relation))
         self.engine.work.pruning.refuse_reading(relation)
         return self.engine.outputs.subscriptions.subscribe(
             relation, from_epoch, self._present, name=name, timeout=timeout
         )
 
+    @_on_spark
     def unsubscribe(self, name: str) -> bool:
         """Forget a subscription that has a name; say whether there was one."""
         self._require_writable("unsubscribe")
         return self.engine.outputs.subscriptions.forget(name)
 
     def _present(self, told: ChangeFrame, epoch: int) -> Changes | None:
-        made = Changes(Result(told.frame, epoch, again=lambda: (told.again().frame, epoch)))
+        def again() -> tuple[DataFrame, int]:
+            return told.again().frame, epoch
+
+        made = Changes(Result(told.frame, epoch, again=again, spark=self.engine))
         return made if told.is_large or len(made) else None
 
     # Durable points
 
+    @_on_spark
     def checkpoint(self) -> int:
         """Keep the current epoch as a checkpoint; durable and verified on return.
 
@@ -395,6 +443,7 @@ class Database:
         self._require_writable("checkpoint")
         return self.engine.work.checkpoints.now()
 
+    @_on_spark
     def restore(self, checkpoint_id: int, *, definitions: Definitions = "then") -> int:
         """Go back to what a checkpoint holds; the state as it is now is set aside, not deleted.
 
@@ -439,6 +488,7 @@ class Database:
         """Raise if it is closed, or what the loop in the background has met."""
         self._require_open()
         self._loop.report()
+        self.engine.have_spark()
 
     def close(self) -> None:
         """Stop; everything committed is on disk already.

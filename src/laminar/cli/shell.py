@@ -23,7 +23,7 @@ from laminar.cli.output import Printer, print_error
 from laminar.cli.step_runner import Runner
 from laminar.errors import LaminarError
 from laminar.runtime.introspection.system import TABLES
-from laminar.runtime.spark.functions import known_functions
+from laminar.runtime.spark.session_functions import known_functions
 from laminar.session import Database
 from laminar.sql.system import SYSTEM
 

@@ -71,6 +71,7 @@ from laminar.errors.environment import (
     JavaUnavailable,
     PortUnavailable,
     SparkAccessUnavailable,
+    SparkLost,
     SparkUnavailable,
 )
 from laminar.errors.event_time import EventTimeError, NoWatermark, NoWindow
@@ -219,6 +220,7 @@ __all__ = [
     "SourceNotFound",
     "SourceReadFailed",
     "SparkAccessUnavailable",
+    "SparkLost",
     "SparkUnavailable",
     "SpillCorrupt",
     "SqlError",

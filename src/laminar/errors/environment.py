@@ -63,6 +63,30 @@ class SparkAccessUnavailable(LaminarError):
         self.reason = reason
 
 
+class SparkLost(LaminarError):
+    """Spark is gone, or does not answer any more, in the middle of the work or before it.
+
+    Its Java process was killed, ran out of memory or hangs, or somebody stopped the session.
+    Nothing was committed by half, and nothing that was committed is lost. Where Laminar started
+    Spark itself, the next call starts another one and goes on; `start()` does so without a call.
+    With a session of yours, close the database and open it with a new session: `close` works.
+    """
+
+    code: ClassVar[str] = "LMR-0007"
+
+    def __init__(self, reason: str, *, is_restarted: bool) -> None:
+        super().__init__(
+            "the Spark of this database is lost",
+            detail=reason,
+            hint="call again: the next call starts another Spark and goes on"
+            if is_restarted
+            else "close the database, and open it with a new session",
+        )
+        self.reason = reason
+        self.is_restarted = is_restarted
+        """Whether the next call starts another one."""
+
+
 class PortUnavailable(LaminarError):
     """The console cannot listen where it was told to.
 

@@ -234,6 +234,11 @@ class SegmentStore:
             self._arrows[schema] = _schema_of_files(self._empty(schema))
         return self._arrows[schema]
 
+    def forget_frames(self) -> None:
+        """Make frames anew from now on: those there were belong to a Spark that is gone."""
+        self._readers.clear()
+        self._empties.clear()
+
     def _require(self, names: Iterable[str]) -> None:
         for name in names:
             if not (self.root / name).exists():

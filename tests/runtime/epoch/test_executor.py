@@ -307,3 +307,25 @@ def test_an_error_of_our_own_ends_the_flight(
     with pytest.raises(ConnectionError):  # it arises on the thread that launches
         executor.launch(Broken(2, log, breaks="s"), CHANGED)
     assert executor.in_flight == 0
+
+
+class FromJava(Exception):
+    """Asks Java what it is about, as errors of Java's do; and Java is gone."""
+
+    def __str__(self) -> str:
+        raise ConnectionError("the JVM is gone")
+
+
+def test_an_error_that_cannot_say_what_it_is_ends_the_flight_too(
+    build: Callable[..., DagExecutor],
+) -> None:
+    class Silent(Recorder):
+        def run(self, node: DagNode, inputs: list[DeltaNotice]) -> DeltaNotice | None:
+            if node.name == "b":
+                raise FromJava
+            return super().run(node, inputs)
+
+    flight = build().launch(Silent(1, list[tuple[int, str]]()), CHANGED)
+    assert flight._over.wait(10), "whoever waits for it would wait for ever"
+    with pytest.raises(OperatorError, match="FromJava"):
+        flight.wait()

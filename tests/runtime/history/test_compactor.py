@@ -114,6 +114,52 @@ def test_a_trace_that_was_dropped_or_built_anew_is_left_alone(
     assert len(ways) == 2
 
 
+def failing(monkeypatch: pytest.MonkeyPatch, on: set[str]) -> list[str]:
+    """Let compactions of some traces fail; return which were tried."""
+    tried: list[str] = []
+
+    def compact(_store: object, name: str, *_about: Any) -> Segment:
+        tried.append(name)
+        if name in on:
+            raise OSError(28, "No space left on device")
+        return segment(1, 8, 8)
+
+    monkeypatch.setattr(module, "compact", compact)
+    return tried
+
+
+def test_one_that_fails_fails_nothing_else_and_is_tried_again_later(
+    compacting: Compactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on = {"t"}
+    tried = failing(monkeypatch, on)
+    traces = {"t": trace(*many(*[True] * 8))}
+    begun = []
+    for epoch in range(9, 21):
+        begun.append(compacting.submit(traces, RELATIONS, epoch))
+        assert compacting.adopt(traces, wait=True) == traces
+    pauses = [True, False, True, False, False, True, *[False] * 4, True, False]
+    assert begun == pauses
+    assert (len(tried), compacting.failures) == (4, 4)
+    assert "No space left" in str(compacting.error)
+    on.clear()
+    while not compacting.submit(traces, RELATIONS, 21):
+        pass
+    assert len(compacting.adopt(traces, wait=True)["t"].segments) == 1
+    assert (compacting.failures, compacting.error) == (4, None)
+    assert compacting.submit(traces, RELATIONS, 22)  # it waits for nothing any more
+
+
+def test_what_was_finished_before_a_failure_is_adopted(
+    compacting: Compactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert failing(monkeypatch, {"u"}) == []
+    traces = {name: trace(*many(*[True] * 8)) for name in ("t", "u")}
+    compacting.submit(traces, RELATIONS, 8)
+    found = compacting.adopt(traces, wait=True)
+    assert {name: len(each.segments) for name, each in found.items()} == {"t": 1, "u": 8}
+
+
 @pytest.mark.parametrize(
     ("name", "segments", "cutoff", "copies"),
     [

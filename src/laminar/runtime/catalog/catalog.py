@@ -108,6 +108,16 @@ class Catalog:
                 for relation in self.programs[name].relations:
                     self.typer.declare(relation.shape)
 
+    def declare_all(self) -> None:
+        """Make everything known to an analyzer that has forgotten it."""
+        self.typer.let_call(*self.functions.told())
+        for definition in self.definitions.values():
+            if isinstance(definition, TableDefinition):
+                self.typer.declare(definition.shape, numbered=True)
+            else:
+                self.typer.declare(self.shape(definition.name))
+        self.declare(self.programs)
+
     def limit_fan_out(self, limit: int) -> None:
         """Allow so many readers of one relation; raise if one has more already."""
         if limit != self.max_fan_out:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from laminar.errors import LoopFailed, OperatorError, WriterBusy
+from laminar.errors import LoopFailed, OperatorError, SparkLost, WriterBusy
 from laminar.runtime.ingest.connector_bridge import LOOP
 
 _log = logging.getLogger("laminar.loop")
@@ -192,7 +192,10 @@ class BackgroundLoop:
                 # on, so that is no failure of the loop.
                 is_view = isinstance(error, OperatorError) or self._epoch() > before
                 failed = 0 if is_view else failed + 1
-                self.keep(error)
+                if isinstance(error, SparkLost) and error.is_restarted:
+                    self._failures += 1  # the next try has another one: nobody has to do anything
+                else:
+                    self.keep(error)
                 if failed >= ATTEMPTS:
                     lost = LoopFailed(str(error), failed)
                     lost.__cause__ = error

@@ -107,8 +107,10 @@ class Driver:
             keep: takes what listeners raise; otherwise that is raised, too.
         """
         failed: list[Exception] = []
+        self._engine.have_spark()
         try:
-            run()
+            with self._engine.calls():
+                run()
         except Exception as error:
             if isinstance(error, _NO_TURN) and not committed:
                 raise

@@ -206,6 +206,7 @@ class Engine(Parts):
             self.work.executor.forget()
             ways = self.leave({*self.defined.tables(), *self.defined.sources})
         ends = [self.outputs.sinks.close, *ways, self.work.checkpoints.close, self.ledger.close]
+        ends.append(self.env.lifeline.let_go)
         if not self.env.read_only:
             ends.append(partial(remove_links, self.env.root))
         call_all(ends)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +34,11 @@ from laminar.runtime.output.outputs import Outputs
 from laminar.runtime.output.sinks import Publisher
 from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.runtime.scheduling.scheduler import ViewScheduler
-from laminar.runtime.spark.session import base_session, fixed_settings, own_session
+from laminar.runtime.spark.lifeline import Lifeline
+from laminar.runtime.spark.session import base_session, fixed_settings, own_session, renew
 from laminar.runtime.spark.session_functions import PythonFunctions
 from laminar.runtime.spark.typer import SparkTyper
-from laminar.runtime.spark.workspace import Environment, Workspaces
-from laminar.store import SegmentStore
+from laminar.runtime.spark.workspace import Environment, Workspaces, store_in
 from laminar.store.cursors import CursorStore
 
 if TYPE_CHECKING:
@@ -72,10 +72,13 @@ class Parts:
     ) -> None:
         limits = time_settings or TimeSettings()
         timeline = Timeline(root, read_only=read_only)
+        lifeline = Lifeline(spark)
         spark = base_session(spark, timeline.manifest.state.spark)
         functions = PythonFunctions()
         workspaces = Workspaces(root, spark, functions)
-        self.env = Environment(root, spark, workspaces, limits.clock, read_only, functions)
+        self.env = Environment(
+            root, spark, workspaces, limits.clock, read_only, functions, lifeline
+        )
         aside = self.env.workspace()
         compactor = Compactor(aside.session, aside.store)
         self.ledger = Ledger(root, compactor, timeline, read_only=read_only)
@@ -100,7 +103,7 @@ class Parts:
             self.snapshot,
             lambda: defined.settings.number("collect_limit_rows"),
             session,
-            SegmentStore(env.root, session),
+            store_in(session, env.root),
         )
         log = DagChangelogPropagator(timeline, self.scheduler, between)
         cursors = CursorStore(env.root, cached=not env.read_only)
@@ -138,6 +141,7 @@ class Parts:
         work.materialization.is_busy = lambda: work.pipeline.is_on
         if not self.env.read_only:
             outputs.subscriptions.store_followed = work.materialization.store_followed
+        outputs.subscriptions.on_spark = self.on_spark
         ledger.pins += [outputs.changelog.pinned, work.checkpoints.pinned]
         ledger.describe = self._contents
         ledger.on_commit += [
@@ -187,10 +191,50 @@ class Parts:
             except BaseException:
                 if self.ledger.manifest is committed:
                     self.defined.catalog = before
-                    before.declare(affected)
                     self.time.watermarks.back()
+                    with self.env.lifeline.may_be_lost():
+                        before.declare(affected)
                 self.work.executor.forget()
                 raise
+
+    def have_spark(self) -> None:
+        """Have a Spark that is there: in the place of one that is lost another one is started.
+
+        Raises:
+            SparkLost: it is lost, and was not started by us, or an epoch waits for the caller.
+        """
+        lifeline = self.env.lifeline
+        why = lifeline.loss()
+        if why is None:
+            return
+        if not lifeline.is_restarted or self.ledger.turn.is_inside:
+            raise lifeline.lost(why)
+        with self.ledger.turn("another Spark"):
+            if lifeline.loss() is not None:
+                lifeline.restart(self._renew)
+
+    @contextmanager
+    def on_spark(self) -> Iterator[None]:
+        """Have a Spark that is there; what it makes of a call if it is lost comes as one error."""
+        self.have_spark()
+        with self.calls():
+            yield
+
+    @property
+    def generation(self) -> int:
+        """How many Sparks there were before the one of now."""
+        return self.env.lifeline.generation
+
+    def calls(self) -> AbstractContextManager[None]:
+        """Let what a lost Spark makes of a call come out as one error."""
+        return self.env.lifeline.calls()
+
+    def _renew(self, spark: SparkSession) -> None:
+        """Let nothing be left of a Spark that is lost; called in the turn, with no epoch begun."""
+        self.work.executor.forget()
+        renew(self.env.spark, spark)
+        self.env.functions.renew()
+        self.defined.catalog.declare_all()
 
     # Reading: `statements.query` does the work
 

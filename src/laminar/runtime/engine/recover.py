@@ -19,7 +19,7 @@ from laminar.checkpoint.recovery_report import DagRecoveryMetrics, RecoveryWarni
 from laminar.checkpoint.restore import Restored, go_back, load, numbers
 from laminar.connectors.source import Source, close
 from laminar.delta.program import Applied
-from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFailed
+from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFailed, SparkLost
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.definitions import (
     OperatorDefinition,
@@ -263,8 +263,10 @@ def _restore(
     )
     try:
         follow()
-    except Exception:
+    except Exception as error:
         _LOG.warning("a restore is committed, memory could not follow; trying again", exc_info=True)
+        with suppress(SparkLost):
+            engine.env.lifeline.check([error])
         _follow_or_close(engine, follow)
     rebuild(engine, done.rebuild)
     return done
@@ -273,6 +275,7 @@ def _restore(
 def _follow_or_close(engine: Engine, follow: Callable[[], None]) -> None:
     """Let memory follow the disk; if it cannot, nobody may write from it any more."""
     try:
+        engine.have_spark()  # in the place of one that is lost; a caller's cannot be replaced
         follow()
     except BaseException:
         engine.ledger.turn.close()

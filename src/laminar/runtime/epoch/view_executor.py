@@ -113,6 +113,8 @@ class MvPipelineExecutor:
         if failures and any(found.has_retractions for found in versions.values()):
             attempts.append(self._carefully(attempts[0], failures, each, epoch_time, workspace))
             failures = attempts[1].failures()
+        if failures:
+            self._env.lifeline.check(failures.values())  # it is not the views that failed then
         self._adopt(attempts, each, outcome)
         if failures:
             outcome.failures |= failures

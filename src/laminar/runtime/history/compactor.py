@@ -1,7 +1,12 @@
-"""Keeps traces short in the background; results are adopted by the next commit."""
+"""Keeps traces short in the background; results are adopted by the next commit.
+
+Law: nobody needs a compaction, so one that fails fails nothing else. It is logged and counted, what
+it had finished is adopted, and it is tried again later: after one commit, two, four, and so on.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,11 +20,17 @@ from laminar.model.trace import Segment, Trace
 from laminar.model.trace_name import is_partial, relation_of
 from laminar.runtime.catalog.storage_plan import StoragePlan
 from laminar.runtime.event_time.late_batch import LATE_ROWS, Cutoff
+from laminar.runtime.spark.error_translation import first_sentence
 from laminar.store import SegmentStore, compact, plan, stretches
 from laminar.store.segments import row_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_LOG = logging.getLogger("laminar.compaction")
+
+LONGEST_PAUSE = 64
+"""So many commits, at the most, pass between two tries."""
 
 LARGE_ROWS = 32_768
 """Segments of this size are merged rarely: reading them costs by row, not by file."""
@@ -45,7 +56,12 @@ class Compactor:
         self._session = session
         self._store = store
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-compact")
-        self._running: Future[list[Compacted]] | None = None
+        self._running: Future[tuple[list[Compacted], Exception | None]] | None = None
+        self._pause = self._in_a_row = 0
+        self.failures = 0
+        """How many have failed."""
+        self.error: str | None = None
+        """What the last one failed with; None if it did not."""
         self.fanout = 8
 
     def submit(
@@ -67,6 +83,9 @@ class Compactor:
         """
         if self._running is not None:
             return True
+        if self._pause:
+            self._pause -= 1
+            return False
         work = [
             (name, trace, group)
             for name, trace in traces.items()
@@ -89,7 +108,9 @@ class Compactor:
         if self._running is None or not (wait or self._running.done()):
             return adopted
         done, self._running = self._running, None
-        for each in done.result():
+        compacted, error = done.result()
+        self._note(error)
+        for each in compacted:
             trace = adopted.get(each.trace)
             # The relation may have been dropped or rebuilt meanwhile.
             if trace is None or not set(each.olds) <= set(trace.segments):
@@ -100,20 +121,35 @@ class Compactor:
             adopted[each.trace] = trace.replace(each.olds, each.new)
         return adopted
 
+    def _note(self, error: Exception | None) -> None:
+        """Remember how the last one went; after failures the next one waits longer."""
+        if error is None:
+            self._in_a_row, self.error = 0, None
+            return
+        self._pause = min(LONGEST_PAUSE, 2**self._in_a_row)
+        self._in_a_row += 1
+        self.failures += 1
+        self.error = first_sentence(error)
+        _LOG.warning("a compaction failed, %d commits go by: %s", self._pause, self.error)
+
     def _run(
         self,
         work: list[tuple[str, Trace, tuple[Segment, ...]]],
         relations: StoragePlan,
         epoch: int,
         cutoffs: Mapping[str, Cutoff],
-    ) -> list[Compacted]:
+    ) -> tuple[list[Compacted], Exception | None]:
+        """Return what is done, and what went wrong then, if anything did."""
         done: list[Compacted] = []
-        for name, trace, group in work:
-            rule = self._rule(name, trace, group, relations, cutoffs.get(name))
-            new = compact(self._store, name, epoch, trace.schema, group, rule)
-            merged = is_partial(name) and trace.insert_only and rule is not None
-            done.append(Compacted(name, group, new, merged))
-        return done
+        try:
+            for name, trace, group in work:
+                rule = self._rule(name, trace, group, relations, cutoffs.get(name))
+                new = compact(self._store, name, epoch, trace.schema, group, rule)
+                merged = is_partial(name) and trace.insert_only and rule is not None
+                done.append(Compacted(name, group, new, merged))
+        except Exception as error:
+            return done, error
+        return done, None
 
     def _rule(
         self,

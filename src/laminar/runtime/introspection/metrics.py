@@ -43,6 +43,15 @@ class CheckpointMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionMetrics:
+    """Compactions that failed since the database was opened; nothing else fails with them."""
+
+    failures: int = 0
+    error: str | None = None
+    """What the last one failed with; None if it did not."""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupMetrics:
     """One group of views that commit together; a view in no diamond is a group of its own."""
 
@@ -83,12 +92,16 @@ class Metrics:
     """The loop in the background, and what it last met."""
     groups: Mapping[str, GroupMetrics]
     """Members of a group, joined by commas -> what happened to it since the database was opened."""
+    compaction: CompactionMetrics = CompactionMetrics()
+    """How keeping traces short in the background goes."""
+    sparks_lost: int = 0
+    """How often another Spark was started in the place of one that was lost."""
 
 
 def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
     """Read the counters; nothing is computed."""
     traces = engine.ledger.manifest.traces.values()
-    counted = engine.work.executor.metrics
+    counted, compactor = engine.work.executor.metrics, engine.ledger.compactor
     nodes = (
         {
             name: NodeMetrics(times, counted.node_ms.get(name, 0.0), counted.node_rows.get(name, 0))
@@ -113,6 +126,8 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
         loop=loop or LoopStatus(),
         checkpoints=_checkpoints(engine),
         groups=_groups(engine),
+        compaction=CompactionMetrics(compactor.failures, compactor.error),
+        sparks_lost=engine.generation,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -62,6 +63,8 @@ class Subscriptions:
         """Stores what open subscriptions follow, if it can be done now; says whether."""
         self.is_awaited: Callable[[], bool] = lambda: False
         """Tells whether epochs may be waiting for the caller, who must not wait for one."""
+        self.on_spark: Callable[[], AbstractContextManager[None]] = nullcontext
+        """What of a subscription needs a Spark is done in it."""
         self.cursors = CursorStore(root, SUBSCRIPTIONS, cached=self.is_writer)
         # Not a WeakSet: anybody may open one while the writer asks which there are.
         self._open: dict[int, weakref.ref[Subscription[Any]]] = {}
@@ -212,6 +215,13 @@ class Subscription(Generic[_T]):
 
     def __next__(self) -> tuple[int, _T]:
         """Return the next epoch that changed something; what was given before counts as taken."""
+        with self._subscriptions.on_spark():
+            found = self._found()
+        if found is None:
+            raise StopIteration
+        return found
+
+    def _found(self) -> tuple[int, _T] | None:
         self.ack()
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
         while not self.is_closed:
@@ -222,7 +232,7 @@ class Subscription(Generic[_T]):
             self._save()
             if not self._wait(snapshot, deadline):
                 break
-        raise StopIteration
+        return None
 
     def ack(self) -> None:
         """Note that what was given out last has been dealt with; it does not come again."""

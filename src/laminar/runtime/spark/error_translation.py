@@ -58,7 +58,8 @@ def explain_refusal(
 
 def is_gone(error: BaseException) -> bool:
     """Whether a file was removed between planning a query and running it."""
-    return any(sign in str(error) for sign in ("FILE_NOT_EXIST", "FileNotFoundException"))
+    told = _message(error)
+    return any(sign in told for sign in ("FILE_NOT_EXIST", "FileNotFoundException"))
 
 
 def _unknown_column(facts: Mapping[str, str], shapes: Mapping[str, Shape]) -> SqlError:
@@ -157,6 +158,14 @@ def is_only_unfit_place(error: BaseException) -> bool:
 
 
 def _message(error: BaseException) -> str:
+    """Return what an error says; one of Java's is asked in Java, which may be gone by now."""
+    try:
+        return _told_by(error)
+    except Exception:
+        return type(error).__name__
+
+
+def _told_by(error: BaseException) -> str:
     """Return what an error says; one that Java raised is asked for its cause."""
     if not isinstance(error, Py4JJavaError):
         return str(error)

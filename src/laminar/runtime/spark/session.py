@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from laminar.errors import JavaUnavailable, SparkUnavailable
 from laminar.preflight import java_problem
@@ -21,6 +22,7 @@ from laminar.runtime.spark.fixed_settings import (
     in_effect,
     put,
 )
+from laminar.runtime.spark.java_process import has_gateway, move, note_start, refill
 from laminar.runtime.spark.portable import PortableSpark
 
 if TYPE_CHECKING:
@@ -120,7 +122,13 @@ _LOCAL_SETTINGS = {
     # Every statement broadcasts a little to tasks of the same process.
     "spark.broadcast.compress": "false",
     "spark.broadcast.checksum": "false",
+    # Its ports are open to every user of the machine. Spark makes the secret up itself, in Java:
+    # given as a setting, it would stand in the list of processes.
+    "spark.authenticate": "true",
 }
+
+# One that has run out of memory is not to be half alive.
+_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 
 
 def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
@@ -135,7 +143,7 @@ def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
         raise JavaUnavailable(problem)
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
+    running = SparkSession.getActiveSession() if has_gateway() else None
     if running is not None:
         return running
     master = master or "local[*]"
@@ -145,8 +153,11 @@ def start_spark(master: str | None, *, verbose: bool = False) -> SparkSession:
     try:
         # The portable way hides nothing of what Java prints.
         way = PortableSpark if verbose else way_to_start()
+        is_first = not has_gateway()
         way.start(_configured(master, verbose=verbose))
         spark = SparkSession.builder.getOrCreate()
+        if is_first:
+            note_start(spark, partial(start_spark, master, verbose=verbose))
         if master.startswith("local"):
             access_to(spark).lighten(spark)
         return spark
@@ -159,7 +170,7 @@ def _configured(master: str, *, verbose: bool) -> SparkConf:
 
     local = _LOCAL_SETTINGS if master.startswith("local") else {}
     said = _VERBOSE if verbose else ""
-    java = f"-Dlog4j2.configurationFile={_LOGGING} {_JIT} {_COLLECTOR} {said}"
+    java = f"-Dlog4j2.configurationFile={_LOGGING} {_JIT} {_COLLECTOR} {_MEMORY} {said}"
     conf = SparkConf().setMaster(master).setAppName("laminar")
     conf.set("spark.driver.extraJavaOptions", java.strip())
     return conf.setAll([*_EMBEDDED_SETTINGS.items(), *local.items()])
@@ -169,6 +180,11 @@ def quiet() -> None:
     """Keep PySpark from logging every refused query with its Java stack: we raise it instead."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(_is_not_of_py4j)  # of a Java that is gone: we raise that, too
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway" or record.msg != "Exception while sending command."
 
 
 def base_session(spark: SparkSession, stored: Mapping[str, str]) -> SparkSession:
@@ -206,7 +222,7 @@ def use_settings(base: SparkSession, stored: Mapping[str, str]) -> None:
         before = dict.fromkeys(found.changes)
         found.fixed = FixedSettings(stored)
         back = {name: found.unchanged.get(name) for name in before}
-        for session in found.made:
+        for session in list(found.made):
             put(session, {**back, **found.changes})
 
 
@@ -214,21 +230,41 @@ def own_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
     """Return a session beside the given one: own settings and names, same cluster and cache."""
     quiet()
     session = _beside(spark)
-    _settle(session, spark)
-    session.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions))
-    for name, value in {**_STORED, **_EPOCH_SETTINGS}.items():
-        session.conf.set(name, value)
+    _settle(session, spark, shuffle_partitions)
     return session
 
 
-def _settle(session: SparkSession, spark: SparkSession) -> None:
-    """Let a session answer as the one it was made beside."""
+def _settle(session: SparkSession, spark: SparkSession, shuffle_partitions: int) -> None:
+    """Let a session answer as the one it was made beside, and suit epochs."""
     base = _BASES.get(spark)
     if base is None:
         put(session, {TIME_ZONE: str(spark.conf.get(TIME_ZONE))})
     else:
-        base.made.add(session)
+        base.made[session] = shuffle_partitions
         put(session, base.changes)
+    session.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions))
+    for name, value in {**_STORED, **_EPOCH_SETTINGS}.items():
+        session.conf.set(name, value)
+
+
+def renew(base: SparkSession, spark: SparkSession) -> None:
+    """Move all sessions of a database to another Spark, as empty as they were at first.
+
+    Args:
+        base: the one from which it makes all the others.
+        spark: a session of the other Spark.
+    """
+    found = _BASES[base]
+    access_to(spark)  # looks Java's names up anew
+    move(base, spark)
+    found.unchanged = _unchanged(spark, base)
+    made = dict(found.made)
+    for session, shuffle_partitions in made.items():
+        move(session, spark)
+        _SUITED.pop(session, None)
+        _settle(session, base, shuffle_partitions)
+    for session in made:
+        refill(session)
 
 
 def _unchanged(spark: SparkSession, made: SparkSession) -> dict[str, str]:
@@ -282,7 +318,8 @@ class _Base:
     fixed: FixedSettings
     unchanged: Mapping[str, str]
     """What is in effect in a session that was just made."""
-    made: WeakSet[SparkSession] = field(default_factory=WeakSet)
+    made: WeakKeyDictionary[SparkSession, int] = field(default_factory=WeakKeyDictionary)
+    """Session -> into how many parts it shuffles at first."""
 
     @property
     def changes(self) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""Functions that users bring, made known to Spark sessions."""
+"""The functions that a query may call; those that users bring are made known to sessions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from weakref import WeakSet
 from laminar.errors.user_functions import InvalidFunction
 from laminar.model.quoting import backquoted
 from laminar.runtime.spark.error_translation import SPARK_FAILS, first_sentence
+from laminar.runtime.spark.java_process import on_renewal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType
+
+OWN_FUNCTIONS = ("tumble", "tumble_start", "tumble_end", "hop", "hop_start", "hop_end")
+"""Those that are ours, in Spark's words only after rewriting."""
 
 _KINDS = {
     100: "Python",
@@ -32,6 +36,15 @@ _OF_BATCHES = (204, 251)
 """Those that are given an iterator, and give one back."""
 
 
+@functools.lru_cache(maxsize=4)
+def known_functions(session: SparkSession) -> tuple[str, ...]:
+    """Return the names of all functions, ours and Spark's; Spark is asked once."""
+    listed = session.sql("SHOW SYSTEM FUNCTIONS").collect()
+    names = (str(row[0]) for row in listed)
+    # Operators are listed too, such as `%` and `!=`.
+    return (*OWN_FUNCTIONS, *(name for name in names if name.isidentifier()))
+
+
 class SessionFunctions:
     """Temporary functions of one session; Spark is asked only for what has changed.
 
@@ -41,6 +54,11 @@ class SessionFunctions:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._known: dict[str, str] = {}
+        on_renewal(session, self._forget)
+
+    def _forget(self) -> None:
+        """Know that the session has none any more; whoever needs them defines them first."""
+        self._known.clear()
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all that it has."""
@@ -82,11 +100,25 @@ class PythonFunctions:
         for name, made in self._made.items():
             session.udf.register(name, made)
 
+    def renew(self) -> None:
+        """Make all functions known again to sessions that were moved to another Spark."""
+        for session in list(self._sessions):
+            for name, made in self._made.items():
+                session.udf.register(name, made)
+
     def attach(self, name: str, given: Any, made: Any) -> None:
         """Make a function known to all sessions, in the place of what had that name."""
-        for session in list(self._sessions):
-            session.udf.register(name, made)
+        before = self._made.get(name), self._given.get(name.lower())
+        # First: a session that is renewed meanwhile gets it, too.
         self._made[name], self._given[name.lower()] = made, given
+        try:
+            for session in list(self._sessions):
+                session.udf.register(name, made)
+        except BaseException:
+            self.forget(name)
+            if before[0] is not None:
+                self._made[name], self._given[name.lower()] = before
+            raise
 
     @contextmanager
     def attaching(self, name: str, given: Any, made: Any) -> Iterator[None]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from laminar.errors.store import SegmentMissing
 from laminar.model.trace import Segment
+from laminar.runtime.spark.java_process import on_renewal
 from laminar.runtime.spark.plan_cache import FolderRelation, Planner, PreparedStatement
 from laminar.store import SegmentStore, durable_files
 from laminar.store.collect import relaxed
@@ -102,6 +103,7 @@ class StatementCache:
         self._made = 0
         self._most = _KEPT
         self._lock = threading.Lock()
+        on_renewal(session, self._renew)
 
     @property
     def are_possible(self) -> bool:
@@ -188,12 +190,21 @@ class StatementCache:
         self._made += 1
         return f"{binding}__links_{self._made}"
 
+    def _renew(self) -> None:
+        """Begin anew: the session has no views any more, and there are no plans."""
+        with self._lock:
+            self._planner, self._definitions = Planner(self._session), None
+            self._clear()
+
     def _forget(self) -> None:
         for folder in self._link_folders.values():
             self._session.catalog.dropTempView(folder.view)
             self._session.catalog.dropTempView(folder.view_of_one)
         for name in self._empties.values():
             self._session.catalog.dropTempView(name)
+        self._clear()
+
+    def _clear(self) -> None:
         self._link_folders.clear()
         self._empties.clear()
         self._statements.clear()

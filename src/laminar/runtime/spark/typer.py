@@ -23,9 +23,9 @@ from laminar.plan.nodes import Node
 from laminar.runtime.spark.access import access_to
 from laminar.runtime.spark.error_translation import SPARK_FAILS, first_sentence
 from laminar.runtime.spark.fixed_settings import ASOF, TIME_ZONE, unplanned
-from laminar.runtime.spark.functions import known_functions
+from laminar.runtime.spark.java_process import on_renewal
 from laminar.runtime.spark.session import own_session, partitions
-from laminar.runtime.spark.session_functions import SessionFunctions
+from laminar.runtime.spark.session_functions import SessionFunctions, known_functions
 from laminar.sql.tokens import Kind, tokenize
 from laminar.store.char_notes import as_chars, chars_of, holds_chars
 from laminar.store.collect import collectable, storable
@@ -92,8 +92,12 @@ class SparkTyper:
         self.unplanned = unplanned(given)
         self.spark_joins_asof = given.get(ASOF, "").lower() == "true"
         self._compared: dict[tuple[str, str, str], tuple[Casts, Casts] | None] = {}
+        self._tell_whole()
+        on_renewal(session, self._tell_whole)
+
+    def _tell_whole(self) -> None:
         for name, value in _TOLD_WHOLE.items():
-            session.conf.set(name, value)
+            self._session.conf.set(name, value)
 
     @classmethod
     def beside(cls, spark: SparkSession) -> SparkTyper:

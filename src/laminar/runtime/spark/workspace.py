@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laminar.runtime.spark.access import access_to
+from laminar.runtime.spark.java_process import on_renewal
+from laminar.runtime.spark.lifeline import Lifeline
 from laminar.runtime.spark.session import own_session, partitions
 from laminar.runtime.spark.session_functions import PythonFunctions
 from laminar.runtime.spark.statement_cache import StatementCache
@@ -15,6 +17,13 @@ from laminar.store import SegmentStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def store_in(session: SparkSession, root: Path) -> SegmentStore:
+    """Return what reads segments in a session, also when that was moved to another Spark."""
+    store = SegmentStore(root, session)
+    on_renewal(session, store.forget_frames)
+    return store
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,7 @@ class Workspace:
         session = own_session(spark, partitions())
         if functions is not None:
             functions.adopt(session)
-        store = SegmentStore(root, session)
+        store = store_in(session, root)
         return cls(session, store, access_to(spark).statement_cache(session, store))
 
 
@@ -81,6 +90,8 @@ class Environment:
     """Whether another process writes: then nothing is written here, and its epochs are read."""
     functions: PythonFunctions = field(default_factory=PythonFunctions)
     """Code of the user's that statements call."""
+    lifeline: Lifeline = field(default_factory=Lifeline)
+    """Whether Spark is there."""
 
     @property
     def store(self) -> SegmentStore:

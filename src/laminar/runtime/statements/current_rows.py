@@ -22,7 +22,7 @@ from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.column_rules import completed, default_values
 from laminar.runtime.ingest.primary_keys import clashes, refuse_found, replacement
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
-from laminar.runtime.spark.functions import known_functions
+from laminar.runtime.spark.session_functions import known_functions
 from laminar.runtime.statements.query import Reader, bindings_at
 from laminar.store.char_notes import as_chars
 from laminar.store.collect import collect

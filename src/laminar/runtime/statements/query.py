@@ -32,9 +32,8 @@ from laminar.runtime.spark.error_translation import (
     pointed,
 )
 from laminar.runtime.spark.fixed_settings import ASOF
-from laminar.runtime.spark.functions import known_functions
 from laminar.runtime.spark.session import suit
-from laminar.runtime.spark.session_functions import SessionFunctions
+from laminar.runtime.spark.session_functions import SessionFunctions, known_functions
 from laminar.runtime.statements.current_tables import CurrentTables
 from laminar.sql import Query, parse_statement, relations_of, rewrite_windows
 from laminar.sql.asof import has_asof, spell_out

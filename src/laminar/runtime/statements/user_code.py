@@ -16,8 +16,7 @@ from laminar.errors import (
 from laminar.model.quoting import backquoted
 from laminar.runtime.catalog.function_definitions import FunctionDefinition
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal, pointed
-from laminar.runtime.spark.functions import OWN_FUNCTIONS
-from laminar.runtime.spark.session_functions import python_function
+from laminar.runtime.spark.session_functions import OWN_FUNCTIONS, python_function
 from laminar.runtime.statements.create_drop import drop
 from laminar.runtime.statements.replace import rebuild_callers
 from laminar.sql import forbidden_functions, unfinished_times
