@@ -48,8 +48,8 @@ _NAMES = {
         NotIncremental NotRetained NotSupported OperatorError OperatorNotFound PortUnavailable
         ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists RowDoesNotFit RowDoesNotMatch
         RowNotFound RuleBroken SchemaExists SchemaMismatch SchemaNotEmpty SegmentCorrupt
-        SegmentMissing SourceError SourceNotFound SourceReadFailed SparkAccessUnavailable
-        SparkUnavailable SpillCorrupt
+        SegmentMissing SinkBehind SinkHolds SourceError SourceNotFound SourceReadFailed
+        SparkAccessUnavailable SparkUnavailable SpillCorrupt
         SqlError SqlSyntaxError StoreError StoreUnwritable SubscriptionEnded TableRedefined
         BadArgument MissingArgument ParameterInDefinition TextTooLong TooManyCheckpoints
         UnknownCatalog UnknownColumn UnknownConnector UnknownFunction UnknownOption UnknownRelation

@@ -123,6 +123,7 @@ class Database:
             """What was recovered on opening; a reader recovers nothing."""
             if not read_only:
                 self.engine.keep_spark_settings()
+                self.engine.outputs.sinks.start()
         except BaseException:
             self._give_up()
             raise
