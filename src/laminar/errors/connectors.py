@@ -167,7 +167,7 @@ class SinkBehind(SourceError):
 
     def __init__(self, sink: str, what: str, lag: int, state: str, reason: str) -> None:
         super().__init__(
-            f'{what} would lose what the sink "{sink}" has still to be told',
+            f'the sink "{sink}" has still to be told what {what} would lose',
             detail=f"it is {state}, {lag} epochs behind" + (f": {reason}" if reason else ""),
             hint=f"mend and RESUME SINK {sink}, or drop it, and say it again",
         )

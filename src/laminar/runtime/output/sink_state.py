@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from laminar.runtime.output.sink_definition import MAX_LAG, LagRule
+from laminar.store.cursors import Cursor
 
 
 class SinkMode(StrEnum):
@@ -162,6 +163,26 @@ class SinkStatus:
     attempts: int
     next_try_ms: int | None
     """When it is tried again, by the wall clock; None if it does not wait for that."""
+
+
+def lag_of(taken: int | None, reach: int, from_epoch: int) -> int:
+    """Return how many epochs a relation is ahead of a sink that began in an epoch."""
+    return max(0, reach - (from_epoch - 1 if taken is None else taken))
+
+
+def stored_status(cursor: Cursor | None, from_epoch: int, reach: int) -> SinkStatus:
+    """Return where a sink stood when its cursor was written, for whoever only has the files.
+
+    Args:
+        cursor: as it is stored.
+        from_epoch: where the sink begins.
+        reach: the epoch that what it reads is at.
+    """
+    about = cursor.about if cursor is not None else {}
+    taken = cursor.epoch if cursor is not None and cursor.epoch >= from_epoch else None
+    state, lag = stored_state(about, from_epoch), lag_of(taken, reach, from_epoch)
+    next_try = int(about["next_try"]) if state.is_failing and "next_try" in about else None
+    return shown(state, taken, lag, next_try, is_away=False)
 
 
 def shown(

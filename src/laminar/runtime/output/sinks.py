@@ -35,9 +35,11 @@ from laminar.runtime.output.sink_state import (
     SinkState,
     SinkStatus,
     holds,
+    lag_of,
     opened,
     shown,
     stored_state,
+    stored_status,
 )
 from laminar.store import durable_files
 
@@ -325,17 +327,14 @@ class Publisher:
     def status(self, name: str) -> SinkStatus:
         """Return where a sink stands, as it is shown; of one of another process, as it wrote it."""
         definition, outlet = self._defined[name], self._outlets.get(name)
-        with self._books:
-            found = self._cursors.get(name)
-        state = outlet.state if outlet is not None else self._stored(definition, found)
-        about = found.about if found is not None else {}
-        next_try = self._next_try(state) if outlet is not None else _number(about.get("next_try"))
-        is_away = outlet is not None and outlet.connector is None
-        lag = lag_of(self.cursor(name), self._reach(definition), definition.from_epoch)
-        is_failing = state.is_failing
-        return shown(
-            state, self.cursor(name), lag, next_try if is_failing else None, is_away=is_away
-        )
+        reach = self._reach(definition)
+        if outlet is None:
+            with self._books:
+                found = self._cursors.get(name)
+            return stored_status(found, definition.from_epoch, reach)
+        taken, is_away = self.cursor(name), outlet.connector is None
+        lag = lag_of(taken, reach, definition.from_epoch)
+        return shown(outlet.state, taken, lag, self._next_try(outlet.state), is_away=is_away)
 
     def pause(self, name: str) -> None:
         """Let a sink not be called until it is resumed, also after the database is opened again."""
@@ -577,12 +576,3 @@ def _is_gone(definition: SinkDefinition, outlet: Outlet | None) -> bool:
     if outlet is None:
         return definition.connector == OBJECT
     return outlet.state.mode is SinkMode.SUSPENDED or _is_code_gone(outlet)
-
-
-def lag_of(taken: int | None, reach: int, from_epoch: int) -> int:
-    """Return how many epochs a relation is ahead of a sink."""
-    return max(0, reach - (from_epoch - 1 if taken is None else taken))
-
-
-def _number(text: str | None) -> int | None:
-    return None if text is None else int(text)
