@@ -293,8 +293,8 @@ class Database:
         """Step in the background from now on, as soon as a source has a batch ready.
 
         What goes wrong there is kept and raised by `stop`, or by the next call of any other kind;
-        `metrics().loop` shows it meanwhile. Sinks, and functions given to `on_epoch`, are called on
-        the thread of the loop, between epochs.
+        `metrics().loop` shows it meanwhile. Functions given to `on_epoch` are called on the thread
+        of the loop, between epochs; sinks each on its own.
         """
         self._require_writable("start")
         self.engine.defined.require_attached()

@@ -233,6 +233,7 @@ class Outlet:
         reason, is_away = reason_of(error), self.connector is None
         now, backoff = self._parts.clock(), self._parts.backoff()
         self.error = error
+        self._between = None  # its Spark may be gone: the next try begins with a session of then
         try:
             is_there = self._parts.books.note(
                 self, lambda state: state.failed(reason, now, backoff, is_away=is_away)
