@@ -103,6 +103,8 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.UnknownOption("files", "paht", ["path"]),
     errors.MissingOption("files", "path", "a folder"),
     errors.BadOption("datagen", "rows_total", "-1", "a number from 0"),
+    errors.SinkBehind("k", "ALTER v", 3, "retrying", "no room"),
+    errors.SinkHolds("k", 1000, "retrying", "no room"),
     errors.SourceReadFailed("s", "the file is gone", file="a.json", line=2),
     errors.RowDoesNotFit("s", "n is not BIGINT", file="a.json", line=2, text="{}"),
     errors.Backpressure("trades", 5, "4 rows"),

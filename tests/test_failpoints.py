@@ -27,7 +27,7 @@ STEPS = {
 WITHIN = {
     # Helpers of functions that name what comes before and after them.
     "store/durable_files.py": {"sync_file", "sync_dir", "_place", "_unlink_if_possible"},
-    "connectors/sink_files.py": {"_make_durable", "_remove_debris"},
+    "connectors/sink_files.py": {"_make_durable", "_remove_debris", "_remove_other_formats"},
 }
 """File -> functions that do a step which their callers name."""
 

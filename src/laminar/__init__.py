@@ -48,13 +48,13 @@ _NAMES = {
         NonDeterministic NotIncremental NotRetained NotSupported OperatorError OperatorNotFound
         ParameterInDefinition PortUnavailable ReadOnlyDatabase ReadTooLate RecoveryFailed
         RelationExists RowDoesNotFit RowDoesNotMatch RowNotFound RuleBroken SchemaExists
-        SchemaMismatch SchemaNotEmpty SegmentCorrupt SegmentMissing SourceError SourceNotFound
-        SourceReadFailed SparkAccessUnavailable SparkLost SparkUnavailable SpillCorrupt SqlError
-        SqlSyntaxError StoreError StoreUnreadable StoreUnwritable SubscriptionEnded TableRedefined
-        TextTooLong TooManyCheckpoints UnknownCatalog UnknownColumn UnknownConnector
-        UnknownFunction UnknownOption UnknownRelation UnknownSchema UnknownSetting
-        UnsupportedFormat UnsupportedSparkSetting UnusableSparkSetting UnusedArgument ViewNotFound
-        WriteWithinEpoch WriterBusy
+        SchemaMismatch SchemaNotEmpty SegmentCorrupt SegmentMissing SinkBehind SinkHolds
+        SourceError SourceNotFound SourceReadFailed SparkAccessUnavailable SparkLost
+        SparkUnavailable SpillCorrupt SqlError SqlSyntaxError StoreError StoreUnreadable
+        StoreUnwritable SubscriptionEnded TableRedefined TextTooLong TooManyCheckpoints
+        UnknownCatalog UnknownColumn UnknownConnector UnknownFunction UnknownOption UnknownRelation
+        UnknownSchema UnknownSetting UnsupportedFormat UnsupportedSparkSetting UnusableSparkSetting
+        UnusedArgument ViewNotFound WriteWithinEpoch WriterBusy
     """,
     "model": "EdgeId EpochId Field NodeId Schema StatePartitionId",
     "mv": "CascadingWatermarkTracker MaterializedView MvRegistry MvState",

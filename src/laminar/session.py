@@ -140,6 +140,7 @@ class Database:
                 """What was recovered on opening; a reader recovers nothing."""
                 if not read_only:
                     self.engine.keep_spark_settings()
+                    self.engine.outputs.sinks.start()
         except BaseException:
             self._give_up()
             raise
@@ -330,8 +331,8 @@ class Database:
         """Step in the background from now on, as soon as a source has a batch ready.
 
         What goes wrong there is kept and raised by `stop`, or by the next call of any other kind;
-        `metrics().loop` shows it meanwhile. Sinks, and functions given to `on_epoch`, are called on
-        the thread of the loop, between epochs.
+        `metrics().loop` shows it meanwhile. Functions given to `on_epoch` are called on the thread
+        of the loop, between epochs; sinks each on its own.
         """
         self._require_writable("start")
         self.engine.defined.require_attached()

@@ -1,16 +1,20 @@
-"""Sinks by name, without Spark."""
+"""Sinks by name; what the files sink writes, over Spark."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import laminar
 from laminar.connectors.sink import SinkSpec, create_sink, register_sink, sink_connectors
+from laminar.connectors.sink_files import FilesSink
 from laminar.model.schema import Schema
 from laminar.store.cursors import CursorStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def spec(**options: str) -> SinkSpec:
@@ -73,3 +77,15 @@ def test_cursors_last(tmp_path: Path) -> None:
     again.forget("k")
     again.keep_only(["k"])
     assert CursorStore(tmp_path).get("Größe") is None
+
+
+@pytest.mark.spark
+def test_an_epoch_is_one_whole_file_however_few_rows_a_file_may_have(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark splits what it writes under this setting; only the last part was kept."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.files.maxRecordsPerFile", "2")
+    FilesSink(tmp_path, "json").write(7, session.range(9).selectExpr("id", "1L AS __weight"))
+    (path,) = tmp_path.iterdir()
+    assert (path.name, len(path.read_text().splitlines())) == ("000000000007.json", 9)

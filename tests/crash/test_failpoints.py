@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,9 @@ def test_a_crash_at_any_point(
             count = verify(db, acks, out)
             with monkeypatch.context() as patch:
                 patch.setattr(durable_files, "failpoint", crash_at(point))
-                with pytest.raises(Crash):
+                # The thread of a sink dies for itself, and gets no further.
+                is_sink = point.startswith(("sink", "cursor"))
+                with nullcontext() if is_sink else pytest.raises(Crash):
                     cycle(db, acks, count)
         except (Exception, pytest.fail.Exception) as error:
             error.add_note(f"at {point}")

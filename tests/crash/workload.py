@@ -38,7 +38,7 @@ def define(db: laminar.Database, out: Path) -> None:
     """Create everything; small compactions and frequent checkpoints, so that kills meet them."""
     db.execute(
         "SET laminar.compaction_fanout = 2; SET laminar.checkpoint_interval_ms = 300;"
-        "SET laminar.retained_epochs = 4;"
+        "SET laminar.retained_epochs = 4; SET laminar.sink_wait_ms = 120000;"
         "CREATE TABLE trades (id BIGINT, symbol STRING, qty BIGINT, ts TIMESTAMP);"
         "CREATE TABLE quotes (symbol STRING, price BIGINT)"
     )

@@ -103,10 +103,9 @@ def test_a_sink_may_end_the_loop_that_waits_for_it(
     stepping = others.submit(db.step)
     assert sink.entered.wait(PATIENCE)
     db.start()
-    until(lambda: db.engine.outputs.sinks.turn._queue)  # the loop waits for the sinks
     sink.may_go_on.set()
     stepping.result(PATIENCE)
-    assert not db.engine.work.inlets.running
+    until(lambda: not db.engine.work.inlets.running)
 
 
 # Rows on their way into a table that goes

@@ -172,7 +172,7 @@ def described(db: laminar.Database) -> dict[str, Any]:
         "fan_out": catalog.max_fan_out,
         "sources": sorted(engine.defined.sources),
         "sinks": sorted(each.name for each in engine.outputs.sinks.sinks()),
-        "connected": sorted(engine.outputs.sinks._connectors),
+        "connected": sorted(engine.outputs.sinks._outlets),
         "watermarks": dict(engine.time.watermarks.current),
         "waiting": {
             name: sum(

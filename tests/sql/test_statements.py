@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 import pytest
 
 from laminar.sql import (
+    AlterSink,
     AlterView,
     Checkpoint,
     ColumnDef,
@@ -315,7 +316,10 @@ OTHERS: list[tuple[str, Statement]] = [
         "ALTER MATERIALIZED VIEW v SET (schedule = 'every epoch')",
         AlterView("v", {"schedule": "every epoch"}, **SOMEWHERE),
     ),
+    ("ALTER SINK k SET (path = 'x')", AlterSink("k", {"path": "x"}, **SOMEWHERE)),
     ("PAUSE MATERIALIZED VIEW v", Pause("v", **SOMEWHERE)),
+    ("PAUSE SINK a.k", Pause("a.k", is_view=False, is_sink=True, **SOMEWHERE)),
+    ("RESUME SINK k", Resume("k", is_view=False, is_sink=True, **SOMEWHERE)),
     ("RESUME MATERIALIZED VIEW v", Resume("v", **SOMEWHERE)),
     ("REFRESH MATERIALIZED VIEW v", Refresh("v", **SOMEWHERE)),
     ("INSERT INTO t VALUES (1, 'a;b'), (2, NULL)", insert("t", (), "VALUES (1, 'a;b'), (2, NULL)")),

@@ -43,6 +43,22 @@ def show_status(found: DatabaseStatus, printer: Printer) -> None:
             for each in found.relations
         ],
     )
+    if found.sinks:
+        printer.rows(
+            ("sink", "reads", "connector", "state", "epoch", "behind", "reason"),
+            [
+                (
+                    each.name,
+                    each.relation,
+                    each.connector,
+                    each.state,
+                    "-" if each.epoch is None else each.epoch,
+                    each.lag_epochs,
+                    each.state_reason or "",
+                )
+                for each in found.sinks
+            ],
+        )
 
 
 def _lag(each: RelationStatus) -> str:

@@ -37,8 +37,10 @@ class SinkConnector(Protocol):
     again with the same rows; a sink that replaces what it wrote under that number is exact.
 
     It may have more: an attribute `promise`, a sentence that says which of the two it is; an
-    attribute `target`, which no two sinks may share; `begin()`, called once when it is created,
-    which may refuse its target; `close()`.
+    attribute `target`, which no two sinks may share; an attribute `layout`, which stays as long as
+    the target does, whatever options are altered; `begin()`, called once before a target is new to
+    the sink, which may refuse it; `close()`. All are called on threads of the sink's own, one call
+    at a time.
     """
 
     def write(self, epoch: int, delta: DataFrame) -> object:

@@ -42,6 +42,8 @@ _WRITE_OPTIONS = {
     "csv": {"header": "true"},
     "parquet": {"compression": "zstd"},
 }
+_ONE_FILE = {"maxRecordsPerFile": "0"}
+"""An epoch appears as a whole, so it is one file, whatever the session says of long ones."""
 
 
 class FilesSink:
@@ -70,15 +72,18 @@ class FilesSink:
         # Not `finally`: a crash leaves the folder too, so a scripted one must as well.
         try:
             sink.reached("sink.before_write")
-            writer = rows.write.options(**_WRITE_OPTIONS[self.format])
+            writer = rows.write.options(**_WRITE_OPTIONS[self.format], **_ONE_FILE)
             writer.format(self.format).save(target_uri(work))
             sink.reached("sink.after_write")
             parts = [part for part in work.glob("part-*") if self._has_rows(part)]
+            if len(parts) > 1:
+                raise ValueError(f"Spark wrote {len(parts)} files for one epoch")
             for part in parts:
                 _make_durable(part)
                 sink.reached("sink.before_rename")
                 part.replace(final)
                 sink.reached("sink.after_rename")
+            self._remove_other_formats(final)
             _make_durable(self.folder)
             sink.reached("sink.after_sync")
         except Exception:
@@ -91,6 +96,12 @@ class FilesSink:
         for path in self.folder.iterdir():
             if _WORK_FOLDER.fullmatch(path.name):
                 shutil.rmtree(path, ignore_errors=True)
+
+    def _remove_other_formats(self, final: Path) -> None:
+        """Remove what an epoch was before the sink was altered to another format."""
+        for layout in FORMATS:
+            if layout != self.format:
+                final.with_suffix(f".{layout}").unlink(missing_ok=True)
 
     def _has_rows(self, part: Path) -> bool:
         if self.format == "parquet":

@@ -58,6 +58,7 @@ class SqliteSink:
         self.table = table
         self.mode = mode
         self.target = f"{path} {table}"
+        self.layout = (mode, key)
         self._fields = fields
         self._key = key
 

@@ -151,25 +151,22 @@ def _last(name: str, now: FolderState) -> tuple[int | None, float | None]:
 
 def _sink_nodes(now: FolderState) -> list[dict[str, Any]]:
     graph = now.graph
-    positions = {each.name: each.epoch for each in now.status.relations}
     found = []
-    for place, sink in enumerate(graph.sinks):
-        cursor = now.cursors[sink["name"]]
-        is_level = cursor is not None and cursor >= positions[sink["relation"]]
+    for place, sink in enumerate(now.status.sinks):
         found.append(
             {
                 "id": len(graph.dag.nodes) + place,
-                "name": sink["name"],
+                "name": sink.name,
                 "type": DagNodeType.SINK.value,
-                "kind": f"sink ({sink['connector']})",
-                "state": "running" if is_level else "behind",
-                "state_reason": None if is_level else "it has not taken the newest epoch yet",
-                "epoch": cursor,
+                "kind": f"sink ({sink.connector})",
+                "state": sink.state,
+                "state_reason": sink.state_reason,
+                "epoch": sink.epoch,
                 "rows": None,
                 "rows_out": None,
                 "ms": None,
                 "fused": False,
-                "wave": graph.waves[sink["relation"]] + 1,
+                "wave": graph.waves[sink.relation] + 1,
                 "shared": False,
                 "consumers": 0,
                 "group": None,

@@ -154,6 +154,47 @@ class RowDoesNotFit(SourceError):
         self.text = text
 
 
+class SinkBehind(SourceError):
+    """A statement would lose what a sink has still to be told, and the sink does not take it.
+
+    What a sink has missed is worked out from rows that the statement would keep in another way. It
+    waited for the sink as long as `laminar.sink_timeout_ms` says, or the sink fails or is stopped;
+    nothing was changed. Mend the sink (the detail says what is wrong), `RESUME SINK` it, or drop
+    it, and say the statement again.
+    """
+
+    code: ClassVar[str] = "LMR-8020"
+
+    def __init__(self, sink: str, what: str, lag: int, state: str, reason: str) -> None:
+        super().__init__(
+            f'the sink "{sink}" has still to be told what {what} would lose',
+            detail=f"it is {state}, {lag} epochs behind" + (f": {reason}" if reason else ""),
+            hint=f"mend and RESUME SINK {sink}, or drop it, and say it again",
+        )
+        self.sink = sink
+        self.lag = lag
+
+
+class SinkHolds(SourceError):
+    """No epoch was run, because a sink is as far behind as it may be.
+
+    It was declared with `on_lag = 'hold'`: epochs wait for it, so that it misses none. While the
+    database runs by itself they go on when it has taken some; a call waits for a moment, and then
+    gets this error. Nothing was taken or changed.
+    """
+
+    code: ClassVar[str] = "LMR-8021"
+
+    def __init__(self, sink: str, lag: int, state: str, reason: str) -> None:
+        super().__init__(
+            f'epochs wait for the sink "{sink}", which is {lag} epochs behind',
+            detail=f"it is {state}" + (f": {reason}" if reason else ""),
+            hint=f"mend the sink, or ALTER SINK {sink} SET (on_lag = 'suspend')",
+        )
+        self.sink = sink
+        self.lag = lag
+
+
 def _place(file: str, line: int | None) -> str:
     if not file:
         return ""

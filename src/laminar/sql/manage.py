@@ -11,6 +11,7 @@ from laminar.sql.keywords import keywords
 from laminar.sql.query import starts_query, take_query
 from laminar.sql.schema_statements import take_drop_schema
 from laminar.sql.statements import (
+    AlterSink,
     AlterView,
     Checkpoint,
     CreateView,
@@ -65,11 +66,13 @@ def take_drop(cursor: Cursor) -> Drop | DropFunction | DropSchema:
     return Drop(kind, name, if_exists, cascade, **cursor.origin(start))
 
 
-def take_alter(cursor: Cursor) -> AlterView:
-    """Take ALTER MATERIALIZED VIEW name SET (option = value, ...)."""
+def take_alter(cursor: Cursor) -> AlterView | AlterSink:
+    """Take ALTER MATERIALIZED VIEW | SINK name SET (option = value, ...)."""
     start = cursor.at
     cursor.expect("ALTER")
-    if cursor.peek().is_word("TABLE", "SOURCE", "SINK"):
+    if cursor.accept("SINK"):
+        return _alter_sink(cursor, start)
+    if cursor.peek().is_word("TABLE", "SOURCE"):
         what = f"ALTER {cursor.peek().upper}"
         raise cursor.here(NotSupported(what, "drop it and create it anew"))
     cursor.expect("MATERIALIZED", "VIEW")
@@ -80,18 +83,26 @@ def take_alter(cursor: Cursor) -> AlterView:
     return AlterView(name, options, **cursor.origin(start))
 
 
+def _alter_sink(cursor: Cursor, start: int) -> AlterSink:
+    name = cursor.name("the name of a sink")
+    cursor.expect("SET")
+    options = take_options(cursor)
+    cursor.finish()
+    return AlterSink(name, options, **cursor.origin(start))
+
+
 def take_pause(cursor: Cursor) -> Pause:
-    """Take PAUSE MATERIALIZED VIEW | SOURCE | TABLE name."""
+    """Take PAUSE MATERIALIZED VIEW | SOURCE | TABLE | SINK name."""
     start = cursor.at
-    name, is_view = _view_or_table(cursor, "PAUSE")
-    return Pause(name, is_view, **cursor.origin(start))
+    name, *kind = _stopped(cursor, "PAUSE")
+    return Pause(name, *kind, **cursor.origin(start))
 
 
 def take_resume(cursor: Cursor) -> Resume:
-    """Take RESUME MATERIALIZED VIEW | SOURCE | TABLE name."""
+    """Take RESUME MATERIALIZED VIEW | SOURCE | TABLE | SINK name."""
     start = cursor.at
-    name, is_view = _view_or_table(cursor, "RESUME")
-    return Resume(name, is_view, **cursor.origin(start))
+    name, *kind = _stopped(cursor, "RESUME")
+    return Resume(name, *kind, **cursor.origin(start))
 
 
 def take_refresh(cursor: Cursor) -> Refresh:
@@ -209,14 +220,17 @@ def _view_of(cursor: Cursor, verb: str) -> str:
     return name
 
 
-def _view_or_table(cursor: Cursor, verb: str) -> tuple[str, bool]:
+def _stopped(cursor: Cursor, verb: str) -> tuple[str, bool, bool]:
+    """Take what is to stay or go on: its name, whether it is a view, whether it is a sink."""
     cursor.expect(verb)
-    is_view = cursor.one_of("MATERIALIZED", "SOURCE", "TABLE") == "MATERIALIZED"
+    word = cursor.one_of("MATERIALIZED", "SOURCE", "TABLE", "SINK")
+    is_view, is_sink = word == "MATERIALIZED", word == "SINK"
     if is_view:
         cursor.expect("VIEW")
-    name = cursor.name(_A_VIEW if is_view else "the name of a source or table")
+    other = "the name of a sink" if is_sink else "the name of a source or table"
+    name = cursor.name(_A_VIEW if is_view else other)
     cursor.finish()
-    return name, is_view
+    return name, is_view, is_sink
 
 
 def _shown(cursor: Cursor) -> tuple[ShowKind, str | None]:

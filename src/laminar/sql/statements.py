@@ -197,19 +197,29 @@ class AlterView(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class AlterSink(Statement):
+    """ALTER SINK ... SET: options to change, the others stay."""
+
+    name: str
+    options: Mapping[str, str] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Pause(Statement):
-    """PAUSE MATERIALIZED VIEW, SOURCE or TABLE."""
+    """PAUSE MATERIALIZED VIEW, SOURCE, TABLE or SINK."""
 
     name: str
     is_view: bool = True
+    is_sink: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Resume(Statement):
-    """RESUME MATERIALIZED VIEW, SOURCE or TABLE."""
+    """RESUME MATERIALIZED VIEW, SOURCE, TABLE or SINK."""
 
     name: str
     is_view: bool = True
+    is_sink: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from laminar.errors import BadOption, SqlSyntaxError
 from laminar.runtime.catalog.redaction import shown_options, shown_sql
 from laminar.runtime.introspection.system import TABLES
-from laminar.runtime.output.sinks import SinkDefinition
+from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.statements.show import Showing
 from laminar.sql import parse_statement
 

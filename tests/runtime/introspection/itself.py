@@ -21,7 +21,8 @@ from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.output.changelog import DagChangelogPropagator
 from laminar.runtime.output.outputs import Outputs
-from laminar.runtime.output.sinks import Publisher, SinkDefinition
+from laminar.runtime.output.sink_definition import SinkDefinition
+from laminar.runtime.output.sinks import Publisher
 from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.runtime.scheduling.view_progress import ViewProgress
 from laminar.store.cursors import CursorStore
@@ -100,7 +101,7 @@ class Itself:
         timeline = self.ledger.timeline
         between = cast("Differences", None)
         log = DagChangelogPropagator(timeline, self.scheduler, between)
-        sinks = Publisher(self.defined, log, self.snapshot, CursorStore(root), root)
+        sinks = Publisher(self.defined, log, self.snapshot, CursorStore(root))
         with sinks.adding(SinkDefinition("k", "d", OBJECT, {"token": "hush", "path": "x"})):
             pass
         followed = Subscriptions(self.defined, log, timeline, self.snapshot, root)

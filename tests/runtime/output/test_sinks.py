@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,91 +12,63 @@ from laminar.errors import ConnectorError, LaminarError, NotSupported, RelationE
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.output.changelog import EpochNeed
 from laminar.runtime.output.outputs import Outputs
-from laminar.runtime.output.sinks import Publisher, SinkDefinition
+from laminar.runtime.output.sink_definition import SinkDefinition
 
 from .told import Told
-
-
-@dataclass
-class Written:
-    """A sink that notes what it is given, and fails when it is told to."""
-
-    fails: BaseException | None = None
-    target: str | None = None
-    during: Callable[[], object] = lambda: None
-    epochs: list[tuple[int, Any]] = field(default_factory=list)
-    closed: int = 0
-
-    def write(self, epoch: int, delta: Any) -> None:
-        if self.fails is not None:
-            raise self.fails
-        self.during()
-        self.epochs.append((epoch, delta))
-
-    def close(self) -> None:
-        self.closed += 1
+from .written import OPEN, Clock, Written, publisher, sink, until
 
 
 class DiskFull(Exception):
     """Stands for whatever keeps a commit from happening."""
 
 
-def publisher(told: Told) -> Publisher:
-    made = Publisher(told.parts.defined, told.log, told.snapshot, told.cursors, told.root)
-    told.log.needs.append(made.needs)
-    return made
-
-
-def sink(sinks: Publisher, name: str, relation: str = "v", at: int = 0, **given: Any) -> Written:
-    """Define a sink that begins with an epoch, and connect it."""
-    made = Written(**given)
-    definition = SinkDefinition(name, relation, OBJECT, from_epoch=at)
-    with sinks.adding(definition):
-        pass
-    sinks.connect(definition, made)
-    return made
-
-
 def test_all_rows_first_and_then_each_epoch(tmp_path: Path) -> None:
     told = Told(tmp_path, quiet={2})
     sinks = publisher(told)
-    one = sink(sinks, "k")
-    assert (sinks.cursor("k"), sinks.is_level()) == (None, False)
-    told.step()
-    sinks.publish()
+    with sinks.held():
+        one = sink(sinks, "k")
+        assert (sinks.cursor("k"), sinks.is_level()) == (None, False)
+        told.step()
+    sinks.settle()
     assert one.epochs == [(0, "v at 0"), (1, "v 0 to 1")]
     told.step()
     told.step()
-    sinks.publish()
+    sinks.settle()
     assert one.epochs[2:] == [(3, "v 2 to 3")]  # in 2 nothing changed
     assert (sinks.cursor("k"), sinks.is_level()) == (3, True)
-    sinks.publish()
+    sinks.settle()
     assert len(one.epochs) == 3
 
 
 def test_one_that_fails_keeps_nothing_from_the_others_and_gets_it_later(tmp_path: Path) -> None:
-    told = Told(tmp_path)
-    sinks = publisher(told)
+    told, clock = Told(tmp_path), Clock()
+    sinks = publisher(told, clock)
     broken, whole = sink(sinks, "broken", fails=OSError("no room\nstack")), sink(sinks, "whole")
     told.step()
-    with pytest.raises(ConnectorError, match="no room") as raised:
-        sinks.publish()
-    assert raised.value.connector == "broken"
-    assert "stack" not in str(raised.value)
+    sinks.settle()
+    found = sinks.status("broken")
+    assert (found.state, found.reason, found.attempts) == ("retrying", "no room", 1)
+    assert found.next_try_ms == 1_001_000
     assert (broken.epochs, sinks.cursor("broken")) == ([], None)
     assert [epoch for epoch, _ in whole.epochs] == [0, 1]
     told.step()
     broken.fails = None
-    sinks.publish()
+    sinks.settle()
+    assert broken.epochs == []  # nobody waits for it, and it is not called before its time
+    clock.now = 1.0
+    sinks.wake()
+    until(sinks.is_level)
     assert [epoch for epoch, _ in broken.epochs] == [0, 1, 2]
+    assert sinks.status("broken").state == "running"
 
 
 def test_an_error_of_ours_keeps_its_words(tmp_path: Path) -> None:
     told = Told(tmp_path)
     sinks = publisher(told)
     sink(sinks, "k", fails=NotSupported("this", "that"))
-    with pytest.raises(ConnectorError, match="not supported: this"):
-        sinks.hand_over("k")
+    with pytest.raises(ConnectorError, match="not supported: this") as raised:
+        sinks.await_first(sinks.definition("k"))
+    assert raised.value.connector == "k"
 
 
 def test_a_view_that_is_held_has_nothing_for_its_sinks(tmp_path: Path) -> None:
@@ -107,12 +76,12 @@ def test_a_view_that_is_held_has_nothing_for_its_sinks(tmp_path: Path) -> None:
     sinks = publisher(told)
     one, other = sink(sinks, "k"), sink(sinks, "l", "t")
     told.step(v=0)
-    sinks.publish()
+    sinks.settle()
     assert ([e for e, _ in one.epochs], [e for e, _ in other.epochs]) == ([0], [0, 1])
     assert sinks.is_level()
     told.step()
     assert not sinks.is_level()
-    sinks.publish()
+    sinks.settle()
     assert one.epochs[1:] == [(1, "v 0 to 1"), (2, "v 1 to 2")]
 
 
@@ -122,10 +91,11 @@ def test_cursors_survive_and_needs_follow_them(tmp_path: Path) -> None:
     sink(sinks, "k")
     assert list(sinks.needs()) == [EpochNeed("v", 0)]
     told.step()
-    sinks.publish()
+    sinks.settle()
     assert list(sinks.needs()) == [EpochNeed("v", 1)]
     again = publisher(Told(tmp_path))
     again.load(sinks.to_json())
+    again.open()
     assert again.sinks() == sinks.sinks()
     assert again.cursor("k") == 1
     assert list(again.needs()) == [EpochNeed("v", 1, is_away=True)]  # its code is not back yet
@@ -145,12 +115,11 @@ def test_a_sink_is_known_only_if_the_commit_succeeds(tmp_path: Path) -> None:
     with pytest.raises(DiskFull), sinks.removing(["k"]):
         raise DiskFull
     assert [each.name for each in sinks.sinks()] == ["k"]
-    sinks.publish()
+    sinks.settle()
     assert (len(one.epochs), one.closed) == (1, 0)
     with sinks.removing(["k"]):
         pass
     assert (sinks.sinks(), sinks.cursor("k")) == ((), None)
-    assert one.closed == 0
     sinks.close_retired()
     assert one.closed == 1
 
@@ -160,9 +129,10 @@ def test_names_of_sinks_are_taken(tmp_path: Path) -> None:
     one = sink(sinks, "k")
     with pytest.raises(RelationExists), sinks.adding(SinkDefinition("k", "v", "files")):
         pass
-    sinks.publish()
-    sink(sinks, "k", "t", at=0)  # Python code is about something else now: it starts anew
-    assert sinks.cursor("k") is None
+    sinks.settle()
+    with sinks.held():
+        sink(sinks, "k", "t", at=0)  # Python code is about something else now: it starts anew
+        assert sinks.cursor("k") is None
     sinks.close_retired()
     assert one.closed == 1
 
@@ -171,10 +141,10 @@ def test_two_sinks_do_not_write_to_one_place(tmp_path: Path) -> None:
     sinks = publisher(Told(tmp_path))
     sink(sinks, "k", target="file")
     sink(sinks, "l")
-    sinks.refuse_shared(Written(target="another"))
-    sinks.refuse_shared(Written())
+    sinks.refuse_shared(Written(target="another"), "m")
+    sinks.refuse_shared(Written(), "m")
     with pytest.raises(NotSupported, match='"k"'):
-        sinks.refuse_shared(Written(target="file"))
+        sinks.refuse_shared(Written(target="file"), "m")
 
 
 def test_questions(tmp_path: Path) -> None:
@@ -196,16 +166,18 @@ def test_questions(tmp_path: Path) -> None:
 def test_what_a_sink_commits_while_it_writes_comes_behind(tmp_path: Path) -> None:
     told = Told(tmp_path)
     sinks = publisher(told)
-    first = sink(sinks, "first")
-    second = sink(sinks, "second")
+    with sinks.held():
+        first = sink(sinks, "first")
+        second = sink(sinks, "second")
+        second.during = lambda: step_once()
 
     def step_once() -> None:
         second.during = lambda: None
         told.step()
-        sinks.publish()  # it has the turn already: all is handed over behind this
+        assert sinks.is_sink
+        sinks.settle()  # it would wait for itself: all is handed over behind this
 
-    second.during = step_once
-    sinks.publish()
+    until(lambda: sinks.is_level() and sinks.cursor("second") == 1)
     for each in (first, second):
         assert each.epochs == [(0, "v at 0"), (1, "v 0 to 1")]
 
@@ -213,7 +185,9 @@ def test_what_a_sink_commits_while_it_writes_comes_behind(tmp_path: Path) -> Non
 def test_one_that_is_dropped_while_it_writes(tmp_path: Path) -> None:
     told = Told(tmp_path)
     sinks = publisher(told)
-    one = sink(sinks, "k")
+    with sinks.held():
+        one = sink(sinks, "k")
+        one.during = lambda: drop()
 
     def drop() -> None:
         with sinks.removing(["k"]):
@@ -221,8 +195,7 @@ def test_one_that_is_dropped_while_it_writes(tmp_path: Path) -> None:
         sinks.close_retired()
         assert one.closed == 0  # not while it writes
 
-    one.during = drop
-    sinks.publish()
+    until(lambda: one.closed)
     assert (one.epochs, one.closed) == ([(0, "v at 0")], 1)
     assert sinks.cursor("k") is None
 
@@ -230,48 +203,21 @@ def test_one_that_is_dropped_while_it_writes(tmp_path: Path) -> None:
 def test_a_connector_that_came_too_late_is_closed_and_gets_nothing(tmp_path: Path) -> None:
     told = Told(tmp_path)
     sinks = publisher(told)
-    first, late, second = sink(sinks, "k"), Written(), Written()
+    first, late = sink(sinks, "k"), Written()
     (known,) = sinks.sinks()
-    sinks.connect(known, second)  # of another thread that found it missing, too
-    sinks.close_retired()
-    assert (first.closed, second.closed) == (0, 1)
     third = Written()
-    sinks.connect(known, third, instead=True)
+    sinks.connect(known, third)
     sinks.close_retired()
     assert (first.closed, third.closed) == (1, 0)
     with sinks.removing(["k"]):
         pass
     sinks.connect(known, late)
-    sinks.publish()
-    sinks.close_retired()
-    assert (late.closed, late.epochs) == (1, [])
+    until(lambda: late.closed)
     again = sink(sinks, "k")  # another one of its name
     sinks.connect(known, late)
-    sinks.publish()
-    assert ([epoch for epoch, _ in again.epochs], late.epochs, late.closed) == ([0], [], 2)
-
-
-def test_whoever_comes_while_another_thread_writes_is_told_who_does(tmp_path: Path) -> None:
-    told = Told(tmp_path)
-    sinks = publisher(told)
-    sinks.turn.timeout_ms = 0
-    writes, goes_on = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        writes.set()
-        goes_on.wait(60)
-
-    sink(sinks, "k", during=wait)
-    thread = threading.Thread(target=sinks.publish)
-    thread.start()
-    writes.wait(60)
-    with pytest.raises(ConnectorError, match="by another thread") as raised:
-        sinks.publish()
-    assert raised.value.connector == "k"
-    goes_on.set()
-    thread.join()
-    sinks.publish()
-    assert sinks.is_level()
+    sinks.settle()
+    until(lambda: late.closed == 2)
+    assert ([epoch for epoch, _ in again.epochs], late.epochs) == ([0], [])
 
 
 def test_definitions_that_stay_keep_their_connectors(
@@ -295,14 +241,19 @@ def test_definitions_that_stay_keep_their_connectors(
     for each in (kept, moved):
         with sinks.adding(each):
             pass
-    sinks.open()
+        sinks.open()
+        sinks.settle()
     first = made[-2:]
     elsewhere = {**vars_of(moved), "options": {"path": "z"}}
+    sinks.settle()
     sinks.load([vars_of(kept), elsewhere])
     sinks.open()
+    sinks.settle()
     sinks.close_retired()
     assert [each.closed for each in first] == [0, 1]
-    assert len(made) == 4  # the one with an odd option, the first two, and the one that moved
+    # The one with an odd option, the first two, and the one that moved.
+    until(lambda: len(made) == 4)
+    OPEN.remove(sinks)
     sinks.close()
     assert [each.closed for each in made] == [1, 1, 1, 1]
     assert sinks.sinks() == ()

@@ -11,6 +11,7 @@ from laminar.runtime.catalog.definitions import to_json
 from laminar.runtime.history.differences import ChangeFrame, Differences
 from laminar.runtime.history.timeline import Snapshot, Timeline
 from laminar.runtime.output.changelog import DagChangelogPropagator
+from laminar.runtime.output.sinks import Publisher
 from laminar.runtime.output.subscriptions import Subscriptions
 from laminar.store.cursors import CursorStore
 
@@ -63,6 +64,7 @@ class Told:
         between = cast("Differences", Changes(quiet))
         self.log = DagChangelogPropagator(self.timeline, self.parts.scheduler, between)
         self.cursors = CursorStore(root)
+        self.sinks: list[Publisher] = []
         self.step(self.timeline.epoch)
 
     def step(self, epoch: int | None = None, **behind: int) -> None:
@@ -81,6 +83,8 @@ class Told:
         self.parts.scheduler.restore()
         self._shown = Snapshot(self.timeline.manifest, catalog.copy())
         self.log.notify()
+        for each in self.sinks:
+            each.committed()
 
     def snapshot(self) -> Snapshot:
         return self._shown

@@ -94,6 +94,14 @@ SETTINGS: dict[str, Setting] = {
         Setting("max_failures", "5", "failures in a row after which a view is suspended", least=1),
         Setting("writer_timeout_ms", "600000", "how long a call waits for another one that writes,"
                 " before it fails; 0 does not wait", least=0),
+        Setting("sink_wait_ms", "5000", "how long a call that has committed waits for sinks that"
+                " keep up; 0 waits for none", least=0),
+        Setting("sink_timeout_ms", "60000", "how long a statement waits for a sink that it cannot"
+                " do without, such as one that begins", least=0),
+        Setting("sink_backoff_ms", "1000", "how long a sink that failed is left alone; the wait"
+                " then doubles", least=1),
+        Setting("sink_backoff_most_ms", "60000", "the longest wait between two tries of a failing"
+                " sink", least=1),
         Setting("collect_limit_rows", "500000", "up to so many rows a delta travels through the"
                 " driver instead of a write job", least=0),
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from laminar.runtime.catalog.settings import Settings
 from laminar.runtime.engine.parts import Parts
+from laminar.runtime.output.sink_state import Backoff
+from laminar.runtime.output.sinks import SinkLimits
 
 _LIMITS = ("future_ms", "late_rows_kept", "aging_rows")
 """Limits of event time that have a setting of their name."""
@@ -45,10 +48,15 @@ class AppliedSettings:
         engine.ledger.timeline.retained = number("retained_epochs")
         engine.ledger.compactor.fanout = number("compaction_fanout")
         engine.ledger.turn.timeout_ms = number("writer_timeout_ms")
-        engine.outputs.sinks.turn.timeout_ms = number("writer_timeout_ms")
+        engine.outputs.sinks.limits = _sink_limits(number)
         engine.env.workspaces.furnish(number("epochs_in_flight"), number("collect_limit_rows"))
         for name in _LIMITS:
             setattr(limits, name, number(name) if name in given else getattr(self._first, name))
         idle = number("idle_timeout_ms") or None
         limits.idle_timeout_ms = idle if "idle_timeout_ms" in given else self._first.idle_timeout_ms
         engine.time.configure(engine.defined.tables())
+
+
+def _sink_limits(number: Callable[[str], int]) -> SinkLimits:
+    backoff = Backoff(number("sink_backoff_ms") / 1000, number("sink_backoff_most_ms") / 1000)
+    return SinkLimits(number("sink_wait_ms") / 1000, number("sink_timeout_ms") / 1000, backoff)

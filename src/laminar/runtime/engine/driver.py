@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from laminar.errors import DatabaseClosed, OperatorError, WriterBusy, WriteWithinEpoch
 from laminar.runtime.engine.background_loop import BackgroundLoop
-from laminar.runtime.epoch.outcome import EpochReport
+from laminar.runtime.epoch.outcome import EpochReport, SinkReport
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
@@ -23,8 +24,8 @@ class Driver:
     """Runs epochs of an engine; then sinks and listeners hear of each that is committed.
 
     They are a user's code, so nobody is told before the writer's turn is over. On return, and also
-    if something fails, the sinks have taken what is committed and the listeners have been called,
-    in the order of the epochs.
+    if something fails, sinks that keep up have taken what is committed and the listeners have been
+    called, in the order of the epochs. The loop in the background waits for no sink.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -79,6 +80,8 @@ class Driver:
     def _ready(self) -> int:
         """Step over what the bridges have ready; the loop calls this. Return how often."""
         committed: list[EpochReport] = []
+        if self._engine.outputs.sinks.holding() is not None:
+            return 0  # a sink that takes something wakes the loop
         # What listeners raise is kept: the epoch is committed, whatever they do.
         self._flow(committed, _AT_A_TIME, whole=False, keep=self.loop.keep)
         return len(committed)
@@ -108,6 +111,8 @@ class Driver:
         """
         failed: list[Exception] = []
         self._engine.have_spark()
+        if keep is None:
+            self._engine.outputs.sinks.make_room()
         try:
             with self._engine.calls():
                 run()
@@ -117,13 +122,22 @@ class Driver:
             failed.append(error)
             if isinstance(error, OperatorError) and error.report is not None:
                 committed.append(error.report)
-        try:
-            self._engine.outputs.sinks.publish()
-        except Exception as error:
-            failed.append(error)
+        if keep is None:  # the loop waits for nobody
+            self._engine.outputs.sinks.settle()
+            committed[:] = [replace(each, sinks=self._behind(each.epoch)) for each in committed]
         self._tell(committed, keep or failed.append)
         if failed:
             raise failed[0]
+
+    def _behind(self, epoch: int) -> dict[str, SinkReport]:
+        """Tell which sinks have not taken an epoch that what they read has reached."""
+        sinks = self._engine.outputs.sinks
+        found = {name: sinks.status(name) for name in sinks.names}
+        return {
+            name: SinkReport(name, each.epoch, each.state, each.reason)
+            for name, each in found.items()
+            if each.lag_epochs and (each.epoch is None or each.epoch < epoch)
+        }
 
     def _tell(self, committed: list[EpochReport], keep: Callable[[Exception], object]) -> None:
         for report in committed:

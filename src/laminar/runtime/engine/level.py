@@ -1,8 +1,8 @@
-"""A turn in which no sink is behind: to change something that sinks could not be told of."""
+"""A turn in which some sinks are not behind: to change what they could not be told of otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,19 +16,24 @@ _TRIES = 20
 
 
 @contextmanager
-def level_turn(engine: Engine, what: str) -> Iterator[None]:
-    """Have the writer's turn when every sink has taken all that is committed.
+def level_turn(engine: Engine, what: str, sinks: Callable[[], Sequence[str]]) -> Iterator[None]:
+    """Have the writer's turn when some sinks have taken all that is committed.
 
-    Sinks are not called in the turn, so between the two somebody else may commit: then again.
+    Nobody waits for a sink in the turn, so between the two somebody else may commit: then again.
+
+    Args:
+        engine: whose turn.
+        what: the statement, for those who wait for it.
+        sinks: asks which sinks count.
 
     Raises:
-        ConnectorError: a sink fails, so it cannot be brought up to date.
-        WriterBusy: see `WriterTurn`; or others are always faster, or the caller is a sink.
+        SinkBehind: a sink fails, is stopped, or is too slow.
+        WriterBusy: see `WriterTurn`; or others are always faster.
     """
     for _ in range(_TRIES):
-        engine.outputs.sinks.publish()
+        engine.outputs.sinks.bring_level(sinks(), what)
         with engine.ledger.turn(what):
-            if engine.outputs.sinks.is_level():
+            if engine.outputs.sinks.is_level(sinks()):
                 yield
                 return
     raise WriterBusy("one sink or epoch after another", 0.0)

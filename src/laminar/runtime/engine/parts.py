@@ -96,21 +96,27 @@ class Parts:
 
     def _outputs(self) -> Outputs:
         env, defined, timeline = self.env, self.defined, self.ledger.timeline
+        log = DagChangelogPropagator(timeline, self.scheduler, self._differences())
+        cursors = CursorStore(env.root, cached=not env.read_only)
+        sinks = Publisher(
+            defined, log, self.snapshot, cursors, lambda: self._differences(), wall=env.clock
+        )
+        poll = POLL_SECONDS if env.read_only else None
+        followed = Subscriptions(defined, log, timeline, self.snapshot, env.root, poll)
+        return Outputs(log, sinks, followed)
+
+    def _differences(self) -> Differences:
+        """Return what works out changes in a session of its own."""
+        env, defined = self.env, self.defined
         session = own_session(env.spark, 2)
         env.functions.adopt(session)
-        between = Differences(
-            timeline,
+        return Differences(
+            self.ledger.timeline,
             self.snapshot,
             lambda: defined.settings.number("collect_limit_rows"),
             session,
             store_in(session, env.root),
         )
-        log = DagChangelogPropagator(timeline, self.scheduler, between)
-        cursors = CursorStore(env.root, cached=not env.read_only)
-        sinks = Publisher(defined, log, self.snapshot, cursors, env.root)
-        poll = POLL_SECONDS if env.read_only else None
-        followed = Subscriptions(defined, log, timeline, self.snapshot, env.root, poll)
-        return Outputs(log, sinks, followed)
 
     def _work(self) -> Work:
         env, ledger, defined, time = self.env, self.ledger, self.defined, self.time
@@ -136,7 +142,8 @@ class Parts:
         outputs, work, ledger = self.outputs, self.work, self.ledger
         outputs.changelog.needs += [outputs.sinks.needs, outputs.subscriptions.needs]
         work.inlets.on_running = outputs.changelog.live
-        work.inlets.is_sink = lambda: outputs.sinks.turn.is_mine
+        work.inlets.is_sink = lambda: outputs.sinks.is_sink
+        outputs.sinks.on_room = work.inlets.wake
         outputs.subscriptions.is_awaited = lambda: work.inlets.is_awaited
         work.materialization.is_busy = lambda: work.pipeline.is_on
         if not self.env.read_only:
@@ -148,6 +155,7 @@ class Parts:
             lambda: self.show(Snapshot(ledger.manifest, self.defined.catalog)),
             lambda: work.inlets.again(work.pruning.follow()),
             outputs.changelog.notify,
+            outputs.sinks.committed,
         ]
 
     def _contents(self, epoch: int, report: Mapping[str, Any] | None) -> Contents:

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,12 +29,11 @@ from laminar.runtime.catalog.definitions import (
 )
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.engine.call_all import call_all
-from laminar.runtime.engine.level import level_turn
 from laminar.runtime.engine.open import attach_operator, build_source, define
 from laminar.runtime.engine.outdated import outdated
 from laminar.runtime.history.ledger import INTERRUPTS
 from laminar.runtime.history.timeline import Snapshot
-from laminar.runtime.output.sinks import SinkDefinition
+from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.spark.session import fixed_settings
 from laminar.store import ManifestStore
 
@@ -80,9 +79,6 @@ def complete(
     started = time.perf_counter()
     rebuilt = rebuild(engine, found.rebuild)
     replayed = replay(engine)
-    if replayed:
-        with suppress(LaminarError):  # a sink that fails says so again when somebody steps
-            engine.outputs.sinks.publish()
     left = tuple(each.epoch for each in engine.ledger.wal.open_after(engine.ledger.epoch))
     metrics = replace(
         found.metrics,
@@ -156,14 +152,15 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
     built = _new_sources(engine, checkpoint_id) if definitions == "then" else {}
     ends: list[Callable[[], object]] = []
     try:
-        with INTERRUPTS.until_done(), level_turn(engine, what):
+        # Sinks that are behind go on across it: what they have not taken yet stays kept for them.
+        with INTERRUPTS.until_done(), engine.outputs.sinks.held(), engine.ledger.turn(what):
             done = _restore(engine, checkpoint_id, definitions, built, ends)
     except BaseException:
         with suppress(Exception):  # why it could not go back is what counts
             call_all([*ends, *_closing(built)])
         raise
     sinks = engine.outputs.sinks
-    call_all([*ends, *_closing(built), sinks.close_retired, sinks.open, sinks.publish])
+    call_all([*ends, *_closing(built), sinks.close_retired, sinks.open, sinks.settle])
     return done
 
 
@@ -329,15 +326,20 @@ def _sinks(
     engine: Engine, then: Sequence[Mapping[str, Any]], before: list[dict[str, Any]], after: Any
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the sinks to go on with: those of the checkpoint, each told what changes by it."""
-    now: Mapping[str, Any] = {each.name: each for each in engine.outputs.sinks.sinks()}
+    now = {each.name: each for each in engine.outputs.sinks.sinks()}
     differs = {*changed(after, before), *changed(before, after)}
     found = []
     for each in then:
         known = now.get(each["name"])
-        if known is None or known.built_from != SinkDefinition(**each).built_from:
+        is_same = known is not None and known.born and known.born == each.get("born")
+        if known is not None and is_same:
+            found.append(asdict(known))  # altered since, maybe: what it writes to is that of now
+        elif known is None or known.built_from != SinkDefinition(**each).built_from:
             # It starts anew, with all rows: another one of its name has come to where it is.
             found.append({**each, "from_epoch": engine.ledger.timeline.store.last_number() + 1})
             continue
+        else:
+            found.append({**each, "from_epoch": known.from_epoch})
         if each["relation"] in differs:
             hint = f"drop the sink {each['name']} first, and create it again afterwards"
             raise NotSupported(
@@ -345,7 +347,6 @@ def _sinks(
                 " publishes",
                 hint,
             )
-        found.append({**each, "from_epoch": known.from_epoch})
     return tuple(found)
 
 

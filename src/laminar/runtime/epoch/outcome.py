@@ -43,6 +43,17 @@ class HeldReport:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkReport:
+    """A sink that had not taken an epoch when the call that ran it returned."""
+
+    name: str
+    epoch: int | None
+    """The last one it has taken."""
+    state: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class EpochReport:
     """What a committed epoch took in, and what became of the views."""
 
@@ -53,6 +64,8 @@ class EpochReport:
     late_rows: Mapping[str, int] = field(default_factory=dict)
     held: Mapping[str, HeldReport] = field(default_factory=dict)
     """Views that stay behind, and why."""
+    sinks: Mapping[str, SinkReport] = field(default_factory=dict)
+    """Sinks that had not taken it when the call returned, and why; nobody waits for slow ones."""
 
     def to_json(self, started_at: datetime) -> dict[str, Any]:
         """Return plain values for the manifest, by which the history of refreshes is told."""

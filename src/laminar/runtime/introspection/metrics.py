@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from laminar.bridge import BridgeCounters
 from laminar.bridge.prefix import PrefixCounters
 from laminar.runtime.engine.background_loop import LoopStatus
+from laminar.runtime.output.sink_state import SinkStatus
 from laminar.runtime.scheduling.scheduler import Counters
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Metrics:
     """Source that keeps what is used -> rows that came, and rows that were kept."""
     loop: LoopStatus
     """The loop in the background, and what it last met."""
+    sinks: Mapping[str, SinkStatus]
+    """Sink -> where it stands, and how far behind it is."""
     groups: Mapping[str, GroupMetrics]
     """Members of a group, joined by commas -> what happened to it since the database was opened."""
     compaction: CompactionMetrics = CompactionMetrics()
@@ -125,6 +128,7 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
         prefixes={name: replace(s.counters) for name, s in engine.work.pruning.stages.items()},
         loop=loop or LoopStatus(),
         checkpoints=_checkpoints(engine),
+        sinks={each: engine.outputs.sinks.status(each) for each in engine.outputs.sinks.names},
         groups=_groups(engine),
         compaction=CompactionMetrics(compactor.failures, compactor.error),
         sparks_lost=engine.generation,

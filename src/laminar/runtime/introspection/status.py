@@ -26,9 +26,11 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     from_json,
 )
+from laminar.runtime.output.sink_state import SinkMode, stored_status
 from laminar.runtime.scheduling.epoch_plan import Skip
 from laminar.runtime.scheduling.view_progress import ViewProgress
 from laminar.store import ManifestStore, PendingLog
+from laminar.store.cursors import CursorStore
 
 _TRIES = 3
 """A file may go while it is read: the process that writes has moved on. Then look again."""
@@ -59,6 +61,25 @@ class RelationStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredSink:
+    """One sink, as the process that writes has noted it."""
+
+    name: str
+    relation: str
+    connector: str
+    state: str
+    """`running`, `behind` (it has not taken what there is, and nothing is known to be wrong),
+    `retrying`, `away`, `suspended` or `paused`."""
+    state_reason: str | None
+    epoch: int | None
+    """The last epoch it has taken."""
+    lag_epochs: int
+    attempts: int
+    """Failures in a row."""
+    next_try_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class KeptCheckpoint:
     """A complete checkpoint."""
 
@@ -84,6 +105,7 @@ class DatabaseStatus:
     checkpoints: tuple[KeptCheckpoint, ...]
     """Oldest first."""
     relations: tuple[RelationStatus, ...]
+    sinks: tuple[StoredSink, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values, as `laminar status --json` prints them."""
@@ -147,7 +169,27 @@ class StatusReader:
             dict(manifest.state.clocks.late),
             tuple(self._complete()),
             tuple(self._relations(manifest)),
+            tuple(self._sinks(manifest)),
         )
+
+    def _sinks(self, manifest: Manifest) -> Iterator[StoredSink]:
+        cursors, progress = CursorStore(self.root), ViewProgress.from_state(manifest.state)
+        for each in manifest.state.sinks:
+            reach = progress.cursor(each["relation"], manifest.epoch)
+            cursor = cursors.get(each["name"])
+            found = stored_status(cursor, each.get("from_epoch", 0), reach)
+            is_behind = found.state == SinkMode.RUNNING and found.lag_epochs > 0
+            yield StoredSink(
+                each["name"],
+                each["relation"],
+                each["connector"],
+                "behind" if is_behind else found.state,
+                "it has not taken the newest epoch yet" if is_behind else found.reason,
+                found.epoch,
+                found.lag_epochs,
+                found.attempts,
+                found.next_try_ms,
+            )
 
     def _complete(self) -> Iterator[KeptCheckpoint]:
         storage = CheckpointStorage(self.root)

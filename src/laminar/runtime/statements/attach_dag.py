@@ -24,7 +24,7 @@ from laminar.runtime.catalog.python_objects import OBJECT, Spread
 from laminar.runtime.catalog.view_options import resolve
 from laminar.runtime.engine.open import attach_operator
 from laminar.runtime.epoch.python_operators import placed
-from laminar.runtime.output.sinks import SinkDefinition
+from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.statements.create_drop import (
     create_operator,
     create_table,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector, begin_sink, close_sink
+from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector, begin_sink
 from laminar.connectors.source import Source, close
 from laminar.delta.program import Program
 from laminar.errors import HasDependents, NotSupported, SchemaExists, SchemaNotEmpty
@@ -26,7 +26,8 @@ from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.open import build_source
 from laminar.runtime.event_time.late_batch import LATE_ROWS
 from laminar.runtime.ingest.column_rules import refuse_unfit_rules, refuse_unfit_types
-from laminar.runtime.output.sinks import SinkDefinition
+from laminar.runtime.output.bounded_call import bounded, end_aside
+from laminar.runtime.output.sink_definition import SinkDefinition, merged
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.sql.rewrite_options import with_source_options
 from laminar.sql.schemas import CATALOG, DEFAULT, last_of, schema_of
@@ -249,7 +250,7 @@ def _is_late_of(engine: Engine, name: str, view: str) -> bool:
 def define_sink(
     engine: Engine, definition: SinkDefinition, connector: SinkConnector | None = None
 ) -> SinkDefinition:
-    """Define a sink and hand it all rows that its relation has now; if that fails, it is gone.
+    """Define a sink, and wait a while until it has all rows of now; if it refuses them, it is gone.
 
     A connector is given if it is an object of Python code. One that is known goes on from where
     it was.
@@ -260,20 +261,32 @@ def define_sink(
             if sinks.attach(name, definition.relation, connector):
                 return definition
     engine.ledger.turn.refuse_inside(f"CREATE SINK {name}")
-    connector = connector or sinks.build(definition)
+    definition.rule  # noqa: B018 - is checked
+    made = connector or _built(engine, definition)
     try:
-        sinks.refuse_shared(connector)
-        begin_sink(connector)
-        definition = _add_sink(engine, definition, connector)
+        sinks.refuse_shared(made, name)
+        bounded(name, lambda: begin_sink(made), sinks.limits.timeout)
+        definition = _add_sink(engine, definition, made)
     except Exception:
-        close_sink(connector)
+        end_aside(name, made)
         raise
     try:
-        sinks.hand_over(name)
+        sinks.await_first(definition)
     except Exception:
         drop_sink(engine, name)
         raise
     return definition
+
+
+def _built(engine: Engine, definition: SinkDefinition) -> SinkConnector:
+    """Build a connector; one that takes for ever keeps nobody but its thread."""
+    sinks, name = engine.outputs.sinks, definition.name
+    return bounded(
+        name,
+        lambda: sinks.build(definition),
+        sinks.limits.timeout,
+        lambda late: end_aside(name, late),
+    )
 
 
 def _add_sink(
@@ -282,7 +295,7 @@ def _add_sink(
     """Commit that there is a sink, and let it have a connector."""
     sinks, relation = engine.outputs.sinks, definition.relation
     with engine.changing(f"CREATE SINK {definition.name}"):
-        sinks.refuse_shared(connector)  # again: somebody may have been faster
+        sinks.refuse_shared(connector, definition.name)  # again: somebody may have been faster
         if definition.connector != OBJECT:
             engine.defined.catalog.schemas.require(definition.name)
         definition = replace(
@@ -290,10 +303,11 @@ def _add_sink(
             relation=engine.defined.catalog.resolve(relation),
             from_epoch=engine.outputs.changelog.reach(engine.snapshot(), relation),
             promise=str(getattr(connector, "promise", AT_LEAST_ONCE)),
+            born=engine.ledger.next_revision,
         )
         with sinks.adding(definition):
             engine.work.materialization.tap()
-        sinks.connect(definition, connector, instead=True)
+        sinks.connect(definition, connector)
     return definition
 
 
@@ -303,3 +317,72 @@ def drop_sink(engine: Engine, name: str) -> None:
     with engine.changing(f"DROP SINK {name}"), sinks.removing([name]):
         engine.work.materialization.tap()
     sinks.close_retired()
+
+
+def alter_sink(engine: Engine, name: str, given: Mapping[str, str]) -> SinkDefinition:
+    """Give a sink other options; it goes on where it is, through a connector that is built of them.
+
+    One that writes to another place then starts there with all rows, like a new one. Nothing is
+    changed before the new connector is built, and has accepted a place that is new.
+    """
+    sinks = engine.outputs.sinks
+    engine.ledger.turn.refuse_inside(f"ALTER SINK {name}")
+    old = sinks.definition(name)
+    if old.connector == OBJECT:
+        raise NotSupported(f'altering "{name}", a sink of Python code', "change that code")
+    if any(each.lower() == "connector" for each in given):
+        raise NotSupported("another connector for a sink", "drop it, and create it anew")
+    options = merged(old.options, given)
+    if options == old.options:
+        return old
+    new = replace(old, options=options, sql=with_source_options(old.sql, options))
+    new.rule  # noqa: B018 - is checked
+    made = _built(engine, new)
+    try:
+        is_elsewhere = _is_elsewhere(sinks.connector(name), made, old)
+        if is_elsewhere:
+            bounded(name, lambda: begin_sink(made), sinks.limits.timeout)
+        new = _alter_sink(engine, old, new, made, anew=is_elsewhere)
+    except Exception:
+        end_aside(name, made)
+        raise
+    sinks.settle([name])
+    return new
+
+
+def _is_elsewhere(before: SinkConnector | None, now: SinkConnector, old: SinkDefinition) -> bool:
+    """Whether a sink would write to another place; that of one that is away is not known.
+
+    Raises:
+        NotSupported: to the same place, but in a way that what is there does not fit.
+    """
+    target = getattr(now, "target", None)
+    if target is None:
+        return False
+    if before is None or getattr(before, "target", None) != target:
+        return True
+    if getattr(before, "layout", None) != getattr(now, "layout", None):
+        hint = "name another place in the same statement, or drop the sink and create it anew"
+        raise NotSupported(f'altering how "{old.name}" writes to {target}', hint)
+    return False
+
+
+def _alter_sink(
+    engine: Engine, old: SinkDefinition, new: SinkDefinition, made: SinkConnector, *, anew: bool
+) -> SinkDefinition:
+    """Commit that a sink has other options, and let it have its connector."""
+    sinks = engine.outputs.sinks
+    with engine.changing(f"ALTER SINK {new.name}"):
+        if new.name not in sinks.names or sinks.definition(new.name) is not old:
+            raise NotSupported(
+                f'altering "{new.name}", which was altered meanwhile', "say it again"
+            )
+        sinks.refuse_shared(made, new.name)
+        if anew:
+            reach = engine.outputs.changelog.reach(engine.snapshot(), new.relation)
+            new = replace(new, from_epoch=reach)
+        new = replace(new, promise=str(getattr(made, "promise", AT_LEAST_ONCE)))
+        with sinks.altering(new, anew=anew):
+            engine.ledger.recommit()
+        sinks.connect(new, made)
+    return new

@@ -24,8 +24,9 @@ from laminar.runtime.catalog.source_options import for_connector, parse
 from laminar.runtime.catalog.view_options import checked, resolve
 from laminar.runtime.engine.recover import restore
 from laminar.runtime.ingest.primary_keys import refuse_unfit_keys
-from laminar.runtime.output.sinks import SinkDefinition
+from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.statements.create_drop import (
+    alter_sink,
     create_schema,
     create_table,
     create_view,
@@ -98,6 +99,7 @@ class StatementRunner:
             s.CreateSchema: self._create_schema,
             s.DropSchema: self._drop_schema,
             s.AlterView: self._alter_view,
+            s.AlterSink: self._alter_sink,
             s.Drop: self._drop,
             s.Insert: self._insert,
             s.Delete: lambda each: dml.delete_where(each.table, each.where),
@@ -210,14 +212,20 @@ class StatementRunner:
         name = self._view(statement.name)
         alter_view(self._engine, name, checked(statement.options))
 
+    def _alter_sink(self, statement: s.AlterSink) -> Any:
+        made = alter_sink(self._engine, self._sink(statement.name), statement.options)
+        return self._listing(["sink", "promise"], [(made.name, made.promise)])
+
+    def _sink(self, name: str) -> str:
+        found = find_sink(self._engine, name)
+        if found is None:
+            raise UnknownRelation(name, sorted(self._engine.outputs.sinks.names))
+        return found
+
     def _drop(self, statement: s.Drop) -> None:
         if statement.kind is s.RelationKind.SINK:
-            sink = find_sink(self._engine, statement.name)
-            if sink is not None:
-                drop_sink(self._engine, sink)
-            elif not statement.if_exists:
-                known = [each.name for each in self._engine.outputs.sinks.sinks()]
-                raise UnknownRelation(statement.name, known)
+            if not statement.if_exists or find_sink(self._engine, statement.name):
+                drop_sink(self._engine, self._sink(statement.name))
             return
         catalog = self._engine.defined.catalog
         if not catalog.exists(statement.name) and statement.if_exists:
@@ -246,13 +254,17 @@ class StatementRunner:
         return self._dml.insert_query(statement.table, statement.columns, statement.query)
 
     def _pause(self, statement: s.Pause) -> None:
-        if statement.is_view:
+        if statement.is_sink:
+            self._engine.outputs.sinks.pause(self._sink(statement.name))
+        elif statement.is_view:
             pause(self._engine, self._view(statement.name))
         else:
             gate(self._engine, self._table(statement.name), closed=True)
 
     def _resume(self, statement: s.Resume) -> None:
-        if statement.is_view:
+        if statement.is_sink:
+            self._engine.outputs.sinks.resume(self._sink(statement.name))
+        elif statement.is_view:
             name = self._view(statement.name)
             self._told(lambda: resume(self._engine, name))
         else:

@@ -34,7 +34,7 @@ def rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
 def _rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
     name = old.name
     # Before it is another view: nobody could tell the sinks what they have missed of this one.
-    with level_turn(engine, f"ALTER {name}"):
+    with level_turn(engine, f"ALTER {name}", lambda: _told_of(engine, name)):
         _refuse_behind(engine, name)
         catalog, known = engine.defined.catalog.copy(), engine.defined.catalog.programs
         program = catalog.compile(new)
@@ -62,6 +62,11 @@ def _rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
         made = {trace: each for trace, each in filled.items() if trace not in traces}
         with engine.ledger.turn(f"ALTER {name}"):
             _put(engine, old, new, program, made, at)
+
+
+def _told_of(engine: Engine, name: str) -> list[str]:
+    """Return the sinks that hear of a view, or of one that depends on it."""
+    return engine.outputs.sinks.of((name, *engine.defined.catalog.registry.all_dependents(name)))
 
 
 def _put(

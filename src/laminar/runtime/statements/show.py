@@ -17,7 +17,7 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     ViewDefinition,
 )
-from laminar.runtime.catalog.redaction import shown_definition, shown_sql
+from laminar.runtime.catalog.redaction import shown_definition, shown_options, shown_sql
 from laminar.runtime.catalog.storage_plan import BaseTable, StoragePlan
 from laminar.runtime.catalog.view_options import OPTIONS
 from laminar.runtime.ingest.pruning import UNREAD
@@ -108,6 +108,23 @@ class Showing:
         facts = {"catalog": CATALOG, "schema": name, "comment": comment}
         return self._listing(["fact", "value"], [each for each in facts.items() if each[1]])
 
+    def _describe_sink(self, name: str) -> Any:
+        sinks = self._engine.outputs.sinks
+        found, status = sinks.definition(name), sinks.status(name)
+        options = (f"{option} = {value}" for option, value in shown_options(found.options))
+        facts = {
+            "sink": name,
+            "reads": found.relation,
+            "connector": found.connector,
+            "options": ", ".join(options),
+            "promise": found.promise,
+            "state": status.state,
+            "reason": status.reason or "",
+            "epoch": "" if status.epoch is None else str(status.epoch),
+            "lag_epochs": str(status.lag_epochs),
+        }
+        return self._listing(["fact", "value"], [each for each in facts.items() if each[1]])
+
     def _views(self, schema: str) -> Any:
         states, schemas = states_of(self._engine), self._catalog.schemas
         rows = [
@@ -130,11 +147,17 @@ class Showing:
     def _sinks(self, schema: str) -> Any:
         schemas = self._catalog.schemas
         rows = [
-            (schemas.shown(each.name), each.relation, each.connector, each.promise)
+            (
+                schemas.shown(each.name),
+                each.relation,
+                each.connector,
+                each.promise,
+                self._engine.outputs.sinks.status(each.name).state,
+            )
             for each in self._engine.outputs.sinks.sinks()
             if schemas.of(each.name) == schema
         ]
-        return self._listing(["name", "relation", "connector", "promise"], rows)
+        return self._listing(["name", "relation", "connector", "promise", "state"], rows)
 
     def checkpoints(self, only: int | None = None) -> Any:
         """List all checkpoints, or one of them."""
@@ -181,6 +204,9 @@ class Showing:
             return self._listing(
                 head, [(*each, "yes", "", "", "") for each in TABLES[table].columns]
             )
+        sink = find_sink(self._engine, statement.name)
+        if sink is not None:
+            return self._describe_sink(sink)
         name = self._catalog.resolve(statement.name)
         definition, shape = self._catalog.definitions[name], self._catalog.shape(name)
         nulls: dict[str, bool] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from laminar.runtime.catalog.redaction import shown_options, shown_sql
@@ -14,18 +15,28 @@ if TYPE_CHECKING:
 
 def _sinks(engine: Engine, snapshot: Snapshot) -> Rows:
     for sink in engine.outputs.sinks.sinks():
-        cursor = engine.outputs.sinks.cursor(sink.name)
-        lag = snapshot.manifest.epoch - cursor if cursor is not None else None
+        found = engine.outputs.sinks.status(sink.name)
+        lag = snapshot.manifest.epoch - found.epoch if found.epoch is not None else None
         yield (
             sink.name,
             sink.relation,
             sink.connector,
             shown_options(sink.options),
             sink.promise,
-            cursor,
+            found.epoch,
             lag,
             shown_sql(sink.sql) or None,
+            found.state,
+            found.reason,
+            found.epoch,
+            found.lag_epochs,
+            found.attempts,
+            _time(found.next_try_ms),
         )
+
+
+def _time(ms: int | None) -> datetime | None:
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def _subscriptions(engine: Engine, snapshot: Snapshot) -> Rows:
@@ -51,7 +62,8 @@ TABLES = (
         "sinks",
         columns(
             "name string, relation string, connector string, options map<string,string>,"
-            " promise string, cursor bigint, lag bigint, definition string"
+            " promise string, cursor bigint, lag bigint, definition string, state string,"
+            " reason string, epoch bigint, lag_epochs bigint, attempts int, next_try timestamp"
         ),
         _sinks,
     ),

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .written import OPEN, threads, until
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Let no thread outlive a test."""
+    yield
+    while OPEN:
+        OPEN.pop().close()
+    until(lambda: not threads())
