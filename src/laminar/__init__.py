@@ -35,7 +35,9 @@ _NAMES = {
     """,
     "dag.watermark": "DagWatermarkTracker PartitionedWatermark WatermarkAlignmentGroup",
     "errors": """
-        AmbiguousColumns Backpressure BackpressureFull BadOption BadRequest BadSetting BadViewOption
+        AmbiguousColumns BadOffset ConnectorHung OptionIsFixed SourceAway SourceGap
+        UnsupportedAddress
+        Backpressure BackpressureFull BadOption BadRequest BadSetting BadViewOption
         BridgeClosed BridgeError CheckViolated CheckpointCorrupt CheckpointTimeout ColumnOutOfReach
         ConnectorError CorrelatedTooFar CursorCorrupt CycleDetected DagError DataError
         DatabaseClosed DatabaseLocked DatabaseNotFound DependentRefused DisconnectedNode

@@ -44,6 +44,7 @@ from laminar.sql import Describe, Explain, Query, Show, Use, parse_script
 from laminar.sql.parameters import Arguments, with_arguments
 from laminar.sql.time_travel import Past
 from laminar.store import ManifestStore, SegmentStore, StateLock
+from laminar.store.address import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +70,8 @@ def connect(
     """Open a database, or create it.
 
     Args:
-        path: its directory; None for a temporary one that goes when it is closed.
+        path: its directory, or an address that begins with `file://`; None for a temporary one
+            that goes when it is closed.
         spark: a session of the caller's; by default an embedded one is started.
         master: where an embedded session runs, `local[*]` by default.
         settings: limits of event time, and the clock that time is read from.
@@ -105,6 +107,7 @@ class Database:
         functions: Mapping[str, Any] | None = None,
     ) -> None:
         self._temporary = path is None
+        path = None if path is None else local_path(path)
         self.path = _existing(path) if read_only else _folder(path)
         # Before Spark starts, which takes seconds: a second writer hears at once.
         self._lock = None if read_only else StateLock(self.path)
@@ -508,7 +511,7 @@ def _existing(path: str | Path | None) -> Path:
 
 def _folder(path: str | Path | None) -> Path:
     if path is None:
-        return Path(tempfile.mkdtemp(prefix="laminar-"))
+        return Path(tempfile.mkdtemp(prefix="laminar-")).resolve()
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:

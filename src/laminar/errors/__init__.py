@@ -61,6 +61,7 @@ from laminar.errors.database import (
     DatabaseClosed,
     FixedSparkSetting,
     TableRedefined,
+    UnsupportedAddress,
     UnsupportedSparkSetting,
     UnusableSparkSetting,
     WriterBusy,
@@ -74,6 +75,13 @@ from laminar.errors.environment import (
     SparkUnavailable,
 )
 from laminar.errors.event_time import EventTimeError, NoWatermark, NoWindow
+from laminar.errors.intake import (
+    BadOffset,
+    ConnectorHung,
+    OptionIsFixed,
+    SourceAway,
+    SourceGap,
+)
 from laminar.errors.mv import (
     DuplicateName,
     HasDependents,
@@ -137,6 +145,7 @@ __all__ = [
     "Backpressure",
     "BackpressureFull",
     "BadArgument",
+    "BadOffset",
     "BadOption",
     "BadRequest",
     "BadSetting",
@@ -148,6 +157,7 @@ __all__ = [
     "CheckpointTimeout",
     "ColumnOutOfReach",
     "ConnectorError",
+    "ConnectorHung",
     "CorrelatedTooFar",
     "CursorCorrupt",
     "CycleDetected",
@@ -199,6 +209,7 @@ __all__ = [
     "NotSupported",
     "OperatorError",
     "OperatorNotFound",
+    "OptionIsFixed",
     "ParameterInDefinition",
     "PortUnavailable",
     "ReadOnlyDatabase",
@@ -214,7 +225,9 @@ __all__ = [
     "SchemaNotEmpty",
     "SegmentCorrupt",
     "SegmentMissing",
+    "SourceAway",
     "SourceError",
+    "SourceGap",
     "SourceNotFound",
     "SourceReadFailed",
     "SparkAccessUnavailable",
@@ -236,6 +249,7 @@ __all__ = [
     "UnknownRelation",
     "UnknownSchema",
     "UnknownSetting",
+    "UnsupportedAddress",
     "UnsupportedFormat",
     "UnsupportedSparkSetting",
     "UnusableSparkSetting",
