@@ -23,13 +23,14 @@ from laminar.errors import SegmentMissing
 from laminar.model.ids import NodeId
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.catalog import Defined
+from laminar.runtime.catalog.settings import steady
 from laminar.runtime.epoch.python_operators import operator_state
 from laminar.runtime.history.turn import inside
 from laminar.store import LoggedEpoch
 from laminar.store.links import SegmentGone
 
 if TYPE_CHECKING:
-    from laminar.runtime.catalog.settings import Settings, steady
+    from laminar.runtime.catalog.settings import Settings
     from laminar.runtime.history.ledger import Ledger
     from laminar.runtime.spark.workspace import Environment
 
