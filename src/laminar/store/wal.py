@@ -15,9 +15,11 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 from laminar.errors.store import StoreUnwritable, UnsupportedFormat
+from laminar.model.row_counts import Skipped
 from laminar.model.trace import Range
 from laminar.store import durable_files
 
@@ -42,6 +44,8 @@ class LoggedEpoch:
     """The wall clock that the epoch goes by."""
     said: Mapping[str, int] = field(default_factory=dict)
     """Watermarks that users announced before it."""
+    skipped: Mapping[str, Skipped] | None = field(default_factory=dict)
+    """Source -> what was let go before its range; None in what an older version wrote."""
 
 
 class EpochLog:
@@ -71,13 +75,14 @@ class EpochLog:
         ranges: Iterable[Range],
         now_ms: int = 0,
         said: Mapping[str, int] | None = None,
+        skipped: Mapping[str, Skipped] | None = MappingProxyType({}),
     ) -> LoggedEpoch:
         """Make an epoch's ranges durable; it takes the place of what was logged for it before.
 
         Raises:
             StoreUnwritable: the disk refuses; the epoch has not begun.
         """
-        entry = LoggedEpoch(epoch, tuple(ranges), now_ms, dict(said or {}))
+        entry = LoggedEpoch(epoch, tuple(ranges), now_ms, dict(said or {}), skipped)
         self._append(_to_json(entry))
         self._put(entry)
         return entry
@@ -223,13 +228,30 @@ class EpochLog:
 
 def _to_json(entry: LoggedEpoch) -> dict[str, Any]:
     ranges = [[each.table, each.start, each.end] for each in entry.ranges]
-    return {"epoch": entry.epoch, "ranges": ranges, "now_ms": entry.now_ms, "said": entry.said}
+    record = {"epoch": entry.epoch, "ranges": ranges, "now_ms": entry.now_ms, "said": entry.said}
+    return record if entry.skipped is None else {**record, **skipped_json(entry.skipped)}
+
+
+def skipped_json(skipped: Mapping[str, Skipped]) -> dict[str, Any]:
+    """Return what was let go before ranges, as a record has it."""
+    return {"skipped": {name: each.to_json() for name, each in skipped.items()}}
+
+
+def skipped_of(record: Mapping[str, Any]) -> dict[str, Skipped] | None:
+    """Read it back; None if the record was written by a version that did not say so."""
+    if "skipped" not in record:
+        return None
+    return {name: Skipped(**each) for name, each in record["skipped"].items()}
 
 
 def _from_json(record: Mapping[str, Any]) -> LoggedEpoch:
     ranges: Sequence[Any] = record["ranges"]
     return LoggedEpoch(
-        record["epoch"], tuple(Range(*each) for each in ranges), record["now_ms"], record["said"]
+        record["epoch"],
+        tuple(Range(*each) for each in ranges),
+        record["now_ms"],
+        record["said"],
+        skipped_of(record),
     )
 
 

@@ -128,6 +128,12 @@ def _strategy(own: Options) -> BackpressureStrategy:
     )
 
 
+def may_drop(strategy: BackpressureStrategy) -> bool:
+    """Whether rows may be let go for want of room."""
+    last = strategy.then if isinstance(strategy, SpillToDisk) else strategy
+    return isinstance(last, DropNewest)
+
+
 def _millis(given: timedelta) -> int:
     return given // timedelta(milliseconds=1)
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from laminar.bridge import BridgeCounters
-from laminar.checkpoint.in_flight import InFlight
+from laminar.checkpoint.in_flight import Delivered, InFlight
 from laminar.errors import Backpressure, TableRedefined, UnknownRelation
+from laminar.model.row_counts import RowCounts, Skipped
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.settings import wall_clock
-from laminar.runtime.catalog.source_options import parse
+from laminar.runtime.catalog.source_options import may_drop, parse
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import SourceDrift
 from laminar.runtime.ingest.batch_writer import ReadRange
@@ -119,6 +122,7 @@ class ConnectorDagBridge:
         self._signals = 0
         self._running = False
         self._drift = SourceDrift()
+        self._counting: Mapping[str, RowCounts] = {}
         self.on_running: Callable[[bool], object] = lambda _runs: None
         """Told when a loop in the background starts or stops."""
         self.is_sink: Callable[[], bool] = lambda: False
@@ -219,6 +223,23 @@ class ConnectorDagBridge:
         unread = self._pruning.is_unread
         return [name for name in self._defined.tables() if not unread(name)]
 
+    def skipped(self, taken: Iterable[Range]) -> dict[str, Skipped]:
+        """Return source -> what it let go right before the range that an epoch is to take."""
+        found = {each.table: self.of(each.table).skipped(each) for each in taken}
+        return {name: each for name, each in found.items() if each is not None}
+
+    def origins(self) -> dict[str, int]:
+        """Return where tables begin whose rows are pushed: before the first, not nowhere."""
+        return {name: 0 for name, each in self._defined.tables().items() if each.connector is None}
+
+    def dropping(self) -> frozenset[str]:
+        """Return the sources that may let rows go."""
+        return frozenset(
+            name
+            for name, each in self._defined.tables().items()
+            if may_drop(parse(each.options, pushed=each.connector is None).strategy)
+        )
+
     def take(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
         """Hand over a range; one that no bridge has ready, as in a replay, is read now."""
         inlet = self.of(taken.table)
@@ -227,7 +248,8 @@ class ConnectorDagBridge:
             return inlet.take(taken, epoch, now_ms)
         # A checkpoint kept its rows: their source may not have them any more.
         inlet.restart(taken.end, epoch)
-        return ReadRange(waits.segment, waits.ahead, waits.largest, waits.rows)
+        counts = waits.counts or _counted(waits)
+        return ReadRange(waits.segment, waits.ahead, waits.largest, waits.rows, counts)
 
     def ahead(self) -> None:
         """Read what comes next while an epoch runs."""
@@ -338,6 +360,25 @@ class ConnectorDagBridge:
 
     # Counters and lifetime
 
+    @contextmanager
+    def counting(self, counts: Mapping[str, RowCounts]) -> Iterator[None]:
+        """Let a commit inside say what became of the rows that its epoch took."""
+        self._counting = counts
+        try:
+            yield
+        finally:
+            self._counting = {}
+
+    def saved(self, state: EngineState) -> EngineState:
+        """Return what a manifest says with what became of all rows so far."""
+        so_far, now = self._ledger.manifest.state.counts, self._counting
+        found = {
+            name: so_far.get(name, RowCounts()) + now.get(name, RowCounts())
+            for name in self._defined.tables()
+            if name in so_far or name in now
+        }
+        return replace(state, counts=found)
+
     def counters(self) -> dict[str, BridgeCounters]:
         """Return what went through each bridge."""
         return {name: each.counters for name, each in tuple(self._inlets.items())}
@@ -362,6 +403,12 @@ class ConnectorDagBridge:
         with self._opening:
             if self._leaving.get(name) is inlet:
                 del self._leaving[name]
+
+
+def _counted(waits: Delivered) -> RowCounts:
+    """Return what became of rows that a version has kept which did not count them."""
+    late = 0 if waits.ahead is None else waits.ahead.num_rows
+    return RowCounts(waits.rows + late, waits.rows, late=late)
 
 
 LOOP = "laminar-loop"

@@ -19,13 +19,16 @@ import pyarrow as pa
 from laminar.bridge import BridgeCounters, PipelineBridge, SpillLog, SpillToDisk
 from laminar.bridge.messages import Step
 from laminar.bridge.spill import SPILL, SpillFile
-from laminar.connectors.source import ArrowSource, Source
+from laminar.connectors.source import ArrowSource, RefusingSource, Source
 from laminar.errors import Backpressure
+from laminar.model.row_counts import Skipped
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions
 from laminar.runtime.ingest.arriving_rows import RowTimes, filled
 from laminar.runtime.ingest.batch_writer import BatchWriter, ReadRange, SegmentWriter, Stored
+from laminar.runtime.ingest.continuity import checked_offset
 from laminar.runtime.ingest.inlet import InletContext
+from laminar.runtime.ingest.range_note import RangeNote
 from laminar.runtime.ingest.range_reader import RangeReader
 from laminar.store import Range
 from laminar.store.names import folder_name
@@ -72,7 +75,8 @@ class Poller:
         self._sending = sending
         self._position = position
         self._way = deque(way)
-        self._unsent: tuple[pa.Table | Stored, Range, dict[str, int]] | None = None
+        self._unsent: tuple[pa.Table | Stored, Range, RangeNote] | None = None
+        self._dropped = 0  # rows that were let go since the last range that was sent
         self._is_alone = False  # Spark numbers rows as it reads them: none may wait before them
 
     def may_poll(self) -> bool:
@@ -94,7 +98,7 @@ class Poller:
             return self._send(*self._unsent)
         if self._way:
             return self._follow()
-        end = self._source.latest_offset(self._position)
+        end = checked_offset(self._name, self._position, self._source.latest_offset(self._position))
         if end is None:
             return False
         return self._read(Range(self._name, self._position, end))
@@ -115,17 +119,17 @@ class Poller:
         return True
 
     def _read(self, taken: Range) -> bool:
-        rows, marks = self.load(taken, self._writer.number)
+        rows, note = self.load(taken, self._writer.number)
         was_alone, self._is_alone = not self._writer.has_rows(), isinstance(rows, Stored)
         if isinstance(rows, Stored) and not was_alone:
             rows.discard(self._writer.segments.store.root)
             return False
-        return self._send(rows, taken, marks)
+        return self._send(rows, taken, note)
 
     def load(
         self, taken: Range, number: int, now_ms: int | None = None
-    ) -> tuple[pa.Table | Stored, dict[str, int]]:
-        """Read a range: what is kept of its rows, and how far in time all of them have come.
+    ) -> tuple[pa.Table | Stored, RangeNote]:
+        """Read a range: what is kept of its rows, and what is known of all of them.
 
         Args:
             taken: what to read.
@@ -135,21 +139,31 @@ class Poller:
         table = self._arrow and self._arrow.read_arrow(taken.start, taken.end)
         if table is None:
             done = self._spark.read(taken, number, now_ms)
-            return Stored(done), dict(done.largest)
+            late = 0 if done.ahead is None else done.ahead.num_rows
+            read = done.rows + late
+            return Stored(done), RangeNote(done.largest, read, refused=self._refused(taken))
         table = filled(table, self._chars)
         marks = self._times.largest(table, now_ms)  # of all rows, wanted or not
-        return table if self._prefix is None else self._prefix(table), marks
+        kept = table if self._prefix is None else self._prefix(table)
+        unused = table.num_rows - kept.num_rows
+        return kept, RangeNote(marks, table.num_rows, unused, self._refused(taken))
 
-    def _send(self, rows: pa.Table | Stored, taken: Range, marks: dict[str, int]) -> bool:
-        high = max(marks.values(), default=None)
+    def _refused(self, taken: Range) -> int:
+        source = self._source
+        return source.refused(taken.start, taken.end) if isinstance(source, RefusingSource) else 0
+
+    def _send(self, rows: pa.Table | Stored, taken: Range, note: RangeNote) -> bool:
+        high = max(note.marks.values(), default=None)
+        sent = replace(note, dropped=self._dropped).to_json()
         try:
             with self._sending:
-                self._bridge.send_batch(
-                    rows, event_time=high, start=taken.start, end=taken.end, note=marks
+                is_taken = self._bridge.send_batch(
+                    rows, event_time=high, start=taken.start, end=taken.end, note=sent
                 )
         except Backpressure:
-            self._unsent = (rows, taken, marks)
+            self._unsent = (rows, taken, note)
             return False
+        self._dropped = 0 if is_taken else self._dropped + note.read + note.refused
         self._unsent = None
         self._position = taken.end
         return True
@@ -320,10 +334,15 @@ class SourceInlet:
 
     def _read_again(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
         with self._asking, self._context.inside(self.definition.name):
-            rows, marks = self._poller.load(taken, epoch, now_ms)
+            rows, note = self._poller.load(taken, epoch, now_ms)
         if isinstance(rows, Stored):
-            return rows.taken
-        return self._segments.write(epoch, rows, marks, now_ms=now_ms)
+            return rows.taken.counted(note)
+        return self._segments.write(epoch, rows, note.marks, now_ms=now_ms).counted(note)
+
+    def skipped(self, taken: Range) -> Skipped | None:
+        """Return what was let go right before a range that `cut` has returned."""
+        with self._taking:
+            return self._writer.skipped(taken)
 
     def committed(self, end: Any) -> None:
         """Forget what an epoch has taken, now that it is committed."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from laminar.bridge import BridgeCounters, PipelineBridge
 from laminar.connectors.source import Source
+from laminar.model.row_counts import Skipped
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.catalog.source_options import InletOptions
@@ -121,6 +122,10 @@ class Inlet(Protocol):
             epoch: the epoch that takes it.
             now_ms: the wall clock that the epoch goes by.
         """
+        ...
+
+    def skipped(self, taken: Range) -> Skipped | None:
+        """Return what was let go right before a range that `cut` has returned; asked once."""
         ...
 
     def committed(self, end: Any) -> None:

@@ -236,7 +236,7 @@ def _forget_log(engine: Engine, dropped: tuple[str, ...]) -> None:
     engine.ledger.wal.withdraw(engine.ledger.epoch + 1)
     for epoch in (each for each in logged if engine.ledger.in_flight.holds(each.epoch)):
         left = [each for each in epoch.ranges if each.table not in dropped]
-        engine.ledger.wal.begin(epoch.epoch, left, epoch.now_ms, epoch.said)
+        engine.ledger.wal.begin(epoch.epoch, left, epoch.now_ms, epoch.said, epoch.skipped)
     engine.work.runner.forget_log(engine.ledger.epoch)
 
 

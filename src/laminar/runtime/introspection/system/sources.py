@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from laminar.model.event_time import END_OF_TIME
+from laminar.model.row_counts import RowCounts
 from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.catalog.redaction import shown_definition, shown_options
 from laminar.runtime.epoch.late_rows import read_kept
@@ -38,7 +39,12 @@ def _sources(engine: Engine, snapshot: Snapshot) -> Rows:
             None if offset is None else json.dumps(offset),
             waits,
             shown_definition(each) or None,
+            *_counts(snapshot.manifest.state.counts.get(name, RowCounts())),
         )
+
+
+def _counts(of: RowCounts) -> tuple[int, ...]:
+    return of.read, of.stored, of.dropped, of.refused, of.late
 
 
 def _watermarks(engine: Engine, _snapshot: Snapshot) -> Rows:
@@ -72,7 +78,9 @@ TABLES = (
         columns(
             "name string, kind string, connector string, options map<string,string>,"
             " columns array<string>, primary_key array<string>, position string,"
-            " pending_rows bigint, definition string"
+            " pending_rows bigint, definition string,"
+            " rows_read bigint, rows_stored bigint, rows_dropped bigint, rows_refused bigint,"
+            " rows_late bigint"
         ),
         _sources,
     ),
