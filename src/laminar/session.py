@@ -35,7 +35,7 @@ from laminar.runtime.epoch.outcome import EpochReport
 from laminar.runtime.output.subscriptions import Subscription
 from laminar.runtime.spark.session import own_session, start_spark
 from laminar.runtime.statements.attach_dag import attach
-from laminar.runtime.statements.create_drop import configure_source
+from laminar.runtime.statements.create_drop import alter_source
 from laminar.runtime.statements.dispatch import StatementRunner
 from laminar.runtime.statements.dml import Dml
 from laminar.runtime.statements.query import Reader, asked
@@ -289,7 +289,7 @@ class Database:
             backpressure: what to do when epochs are behind.
         """
         self._require_writable("configure_source")
-        configure_source(self.engine, self.known_as(name), to_options(policy, backpressure))
+        alter_source(self.engine, self.known_as(name), to_options(policy, backpressure))
 
     def start(self) -> None:
         """Step in the background from now on, as soon as a source has a batch ready.

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 import pytest
 
 from laminar.sql import (
+    AlterSource,
     AlterView,
     Checkpoint,
     ColumnDef,
@@ -314,6 +315,10 @@ OTHERS: list[tuple[str, Statement]] = [
     (
         "ALTER MATERIALIZED VIEW v SET (schedule = 'every epoch')",
         AlterView("v", {"schedule": "every epoch"}, **SOMEWHERE),
+    ),
+    (
+        "ALTER SOURCE s SET (path = '/x', call_timeout = '5 s')",
+        AlterSource("s", {"path": "/x", "call_timeout": "5 s"}, **SOMEWHERE),
     ),
     ("PAUSE MATERIALIZED VIEW v", Pause("v", **SOMEWHERE)),
     ("RESUME MATERIALIZED VIEW v", Resume("v", **SOMEWHERE)),

@@ -5,6 +5,7 @@ from laminar.sql.location import Location
 from laminar.sql.parser import parse_script, parse_statement
 from laminar.sql.references import relations_of
 from laminar.sql.statements import (
+    AlterSource,
     AlterView,
     Checkpoint,
     ColumnDef,
@@ -45,6 +46,7 @@ from laminar.sql.statements import (
 from laminar.sql.windows import rewrite_windows
 
 __all__ = [
+    "AlterSource",
     "AlterView",
     "Checkpoint",
     "ColumnDef",

@@ -11,6 +11,7 @@ from laminar.sql.keywords import keywords
 from laminar.sql.query import starts_query, take_query
 from laminar.sql.schema_statements import take_drop_schema
 from laminar.sql.statements import (
+    AlterSource,
     AlterView,
     Checkpoint,
     CreateView,
@@ -65,11 +66,13 @@ def take_drop(cursor: Cursor) -> Drop | DropFunction | DropSchema:
     return Drop(kind, name, if_exists, cascade, **cursor.origin(start))
 
 
-def take_alter(cursor: Cursor) -> AlterView:
-    """Take ALTER MATERIALIZED VIEW name SET (option = value, ...)."""
+def take_alter(cursor: Cursor) -> AlterView | AlterSource:
+    """Take ALTER MATERIALIZED VIEW | SOURCE name SET (option = value, ...)."""
     start = cursor.at
     cursor.expect("ALTER")
-    if cursor.peek().is_word("TABLE", "SOURCE", "SINK"):
+    if cursor.accept("SOURCE"):
+        return _alter_source(cursor, start)
+    if cursor.peek().is_word("TABLE", "SINK"):
         what = f"ALTER {cursor.peek().upper}"
         raise cursor.here(NotSupported(what, "drop it and create it anew"))
     cursor.expect("MATERIALIZED", "VIEW")
@@ -78,6 +81,14 @@ def take_alter(cursor: Cursor) -> AlterView:
     options = take_options(cursor)
     cursor.finish()
     return AlterView(name, options, **cursor.origin(start))
+
+
+def _alter_source(cursor: Cursor, start: int) -> AlterSource:
+    name = cursor.name("the name of a source")
+    cursor.expect("SET")
+    options = take_options(cursor)
+    cursor.finish()
+    return AlterSource(name, options, **cursor.origin(start))
 
 
 def take_pause(cursor: Cursor) -> Pause:

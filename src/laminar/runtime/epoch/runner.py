@@ -301,7 +301,8 @@ class EpochRunner:
         if through is None:
             oldest = self._ledger.epoch - self._ledger.timeline.retained + 1
             through = self._launcher.barriers.replay_from(oldest)
-        self._ledger.forget_through(through, self._defined.sources)
+        connected = [n for n, each in self._defined.tables().items() if each.connector is not None]
+        self._ledger.forget_through(through, connected)
 
     def _ingest(
         self, taken: list[Range], versions: dict[str, TraceVersions], logged: LoggedEpoch

@@ -14,6 +14,7 @@ from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.catalog.source_options import InletOptions
 from laminar.runtime.ingest.batch_writer import ReadRange
+from laminar.runtime.ingest.connector_thread import ConnectorThread
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import Range, SegmentStore
@@ -39,6 +40,10 @@ class InletContext:
     """Whether epochs follow each other by themselves, so that polling does, too."""
     inside: Callable[[str], AbstractContextManager[None]]
     """Marks a connector's code: an epoch may wait for it, so it must not wait for one."""
+    thread: Callable[[TableDefinition, Source], ConnectorThread]
+    """Connector of a table -> where its code runs."""
+    on_hung: Callable[[str, Exception], object] = lambda _name, _error: None
+    """Told of a connector that does not return while the loop polls it."""
 
 
 class Inlet(Protocol):

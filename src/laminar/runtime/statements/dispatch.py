@@ -26,6 +26,7 @@ from laminar.runtime.engine.recover import restore
 from laminar.runtime.ingest.primary_keys import refuse_unfit_keys
 from laminar.runtime.output.sinks import SinkDefinition
 from laminar.runtime.statements.create_drop import (
+    alter_source,
     create_schema,
     create_table,
     create_view,
@@ -98,6 +99,9 @@ class StatementRunner:
             s.CreateSchema: self._create_schema,
             s.DropSchema: self._drop_schema,
             s.AlterView: self._alter_view,
+            s.AlterSource: lambda each: alter_source(
+                engine, self._table(each.name), dict(each.options)
+            ),
             s.Drop: self._drop,
             s.Insert: self._insert,
             s.Delete: lambda each: dml.delete_where(each.table, each.where),
