@@ -18,6 +18,12 @@ PAGE_TOOL = Path(__file__).parents[1] / "tools" / "errors_page.py"
 
 EXAMPLES: list[errors.LaminarError] = [
     errors.CycleDetected(["a", "b", "a"]),
+    errors.SourceGap("s", 5, 30, {"at": 20}),
+    errors.BadOffset("s", 3, "it is before 4, which it was asked to follow"),
+    errors.ConnectorHung("s", "read", 60.0),
+    errors.SourceAway("s", "the folder is not there"),
+    errors.OptionIsFixed("s", "path", ["poll_interval"]),
+    errors.UnsupportedAddress("s3://bucket/x"),
     errors.NodeNotFound("normalise", ["normalize", "trades"]),
     errors.DisconnectedNode("lonely"),
     errors.SchemaMismatch("a", "b", "price", "decimal(10,2)", "double"),

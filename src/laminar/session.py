@@ -38,7 +38,7 @@ from laminar.runtime.spark.lifeline import Lifeline
 from laminar.runtime.spark.session import own_session, start_spark
 from laminar.runtime.spark.workspace import store_in
 from laminar.runtime.statements.attach_dag import attach
-from laminar.runtime.statements.create_drop import configure_source
+from laminar.runtime.statements.create_drop import alter_source
 from laminar.runtime.statements.dispatch import StatementRunner
 from laminar.runtime.statements.dml import Dml
 from laminar.runtime.statements.query import Reader, asked
@@ -47,6 +47,7 @@ from laminar.sql import Describe, Explain, Query, Show, Use, parse_script
 from laminar.sql.parameters import Arguments, with_arguments
 from laminar.sql.time_travel import Past
 from laminar.store import ManifestStore, StateLock
+from laminar.store.address import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,7 +90,8 @@ def connect(
     """Open a database, or create it.
 
     Args:
-        path: its directory; None for a temporary one that goes when it is closed.
+        path: its directory, or an address that begins with `file://`; None for a temporary one
+            that goes when it is closed.
         spark: a session of the caller's; by default an embedded one is started.
         master: where an embedded session runs, `local[*]` by default.
         settings: limits of event time, and the clock that time is read from.
@@ -125,6 +127,7 @@ class Database:
         functions: Mapping[str, Any] | None = None,
     ) -> None:
         self._temporary = path is None
+        path = None if path is None else local_path(path)
         self.path = _existing(path) if read_only else _folder(path)
         # Before Spark starts, which takes seconds: a second writer hears at once.
         self._lock = None if read_only else StateLock(self.path)
@@ -324,7 +327,7 @@ class Database:
             backpressure: what to do when epochs are behind.
         """
         self._require_writable("configure_source")
-        configure_source(self.engine, self.known_as(name), to_options(policy, backpressure))
+        alter_source(self.engine, self.known_as(name), to_options(policy, backpressure))
 
     @_on_spark
     def start(self) -> None:
@@ -559,7 +562,7 @@ def _existing(path: str | Path | None) -> Path:
 
 def _folder(path: str | Path | None) -> Path:
     if path is None:
-        return Path(tempfile.mkdtemp(prefix="laminar-"))
+        return Path(tempfile.mkdtemp(prefix="laminar-")).resolve()
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:

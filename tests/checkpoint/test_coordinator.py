@@ -98,3 +98,18 @@ def test_there_is_a_limit_and_an_interval() -> None:
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(laminar.InvalidSetting):
         DagCheckpointConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_intervals_go_by_a_clock_that_is_never_set_back() -> None:
+    wall, ticks = ManualClock(datetime(2026, 1, 2)), ManualClock(datetime(2026, 1, 1))
+    made = DagCheckpointCoordinator(diamond(), clock=wall, ticks=ticks)
+    last = ticks()
+    wall.advance(-86_400)
+    assert not made.is_due(last)
+    ticks.advance(30)
+    assert made.is_due(last)
+    made.trigger_checkpoint()
+    wall.advance(86_400)
+    assert made.expire() == []
+    ticks.advance(60)
+    assert [each.elapsed for each in made.expire()] == [60.0]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import laminar
+from laminar.testing.counted import counts
 
 Row = tuple[Any, ...]
 
@@ -71,6 +72,15 @@ def tables_after(count: int) -> dict[str, Counter[Row]]:
     return {name: +rows for name, rows in held.items()}
 
 
+def rows_changed(count: int) -> dict[str, int]:
+    """Return how many rows of each table came or went with so many changes."""
+    told = {"trades": 0, "quotes": 0}
+    for i in range(count):
+        _, table, rows = change(i)
+        told[table] += len(rows)
+    return told
+
+
 def apply(db: laminar.Database, i: int) -> None:
     """Make change i; on return it survives everything."""
     verb, table, rows = change(i)
@@ -124,7 +134,8 @@ def verify(db: laminar.Database, acks: Path, out: Path) -> int:
     """Check everything against what the changes say; return how many were applied.
 
     Every change that was acknowledged is there, at most one more, and none twice; every view is
-    what its query says over the tables; the sink's files add up to its view.
+    what its query says over the tables; the sink's files add up to its view; the rows of each
+    table were counted once.
     """
     db.drain()
     found = {name: bag(db, f"SELECT * FROM {name}") for name in ("trades", "quotes")}
@@ -134,6 +145,8 @@ def verify(db: laminar.Database, acks: Path, out: Path) -> int:
     wrong = bag(db, " UNION ALL ".join(_differs(name, query) for name, query in VIEWS.items()))
     assert not wrong, f"these views are not what their queries say: {wrong}"
     assert published(out) == bag(db, f"SELECT * FROM {SINK}"), "the sink is wrong"
+    told = {name: each.read for name, each in counts(db).items()}
+    assert told == rows_changed(fitting[0]), "rows were counted twice, or not at all"
     while acknowledged(acks) < fitting[0]:
         acknowledge(acks)
     return fitting[0]

@@ -100,3 +100,23 @@ def test_two_databases_do_not_mix(spark: SparkSession, tmp_path: Path) -> None:
         )
     assert not spark.catalog.tableExists("t")
     assert not spark.catalog.tableExists("v")
+
+
+def test_a_process_may_change_its_directory(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with laminar.connect("state", spark=spark) as db:
+        db.execute("SET laminar.retained_epochs = 1; SET laminar.compaction_fanout = 2")
+        db.execute("CREATE TABLE t (n BIGINT); CREATE MATERIALIZED VIEW v AS SELECT n FROM t")
+        monkeypatch.chdir(tmp_path / "there")
+        for n in range(5):
+            db.insert("t", [(n,)])
+            db.step()
+        db.engine.settle()
+        db.restore(db.checkpoint())
+        assert len(db.sql("SELECT * FROM v").rows()) == 5
+    assert list((tmp_path / "there").iterdir()) == []
+    assert [each.name for each in (tmp_path / "here").iterdir()] == ["state"]

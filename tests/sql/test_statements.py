@@ -8,6 +8,7 @@ import pytest
 
 from laminar.sql import (
     AlterSink,
+    AlterSource,
     AlterView,
     Checkpoint,
     ColumnDef,
@@ -317,6 +318,10 @@ OTHERS: list[tuple[str, Statement]] = [
         AlterView("v", {"schedule": "every epoch"}, **SOMEWHERE),
     ),
     ("ALTER SINK k SET (path = 'x')", AlterSink("k", {"path": "x"}, **SOMEWHERE)),
+    (
+        "ALTER SOURCE s SET (path = '/x', call_timeout = '5 s')",
+        AlterSource("s", {"path": "/x", "call_timeout": "5 s"}, **SOMEWHERE),
+    ),
     ("PAUSE MATERIALIZED VIEW v", Pause("v", **SOMEWHERE)),
     ("PAUSE SINK a.k", Pause("a.k", is_view=False, is_sink=True, **SOMEWHERE)),
     ("RESUME SINK k", Resume("k", is_view=False, is_sink=True, **SOMEWHERE)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,85 @@ def test_a_full_disk_leaves_the_log_as_it_was(
     assert epochs(EpochLog(tmp_path)) == [1]
     log.begin(1, [Range("t", 0, 5)])
     assert [e.ranges[0].end for e in EpochLog(tmp_path).open_after(0)] == [5]
+
+
+def test_a_record_voids_those_of_later_epochs_also_if_that_could_not_be_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two epochs were in flight; both failed, and so did the record that says so."""
+    log = EpochLog(tmp_path)
+    log.begin(1, [Range("t", 0, 10)])
+    log.begin(2, [Range("t", 10, 20)])
+
+    def refuse(_point: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(durable_files, "failpoint", refuse)
+        log.withdraw(1)
+    log.begin(1, [Range("t", 0, 20)])
+    for each in (log, EpochLog(tmp_path)):
+        assert [(e.epoch, e.ranges[0].end) for e in each.open_after(0)] == [(1, 20)]
+
+
+class Disk:
+    """The file of a log, on a disk that is made to fail."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self.most = 10**9
+        """Bytes that one call of write takes."""
+        self.room = 10**9
+        self.can_cut = True
+
+    def write(self, data: Any) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        part = bytes(data)[: min(self.most, self.room)]
+        self.room -= len(part)
+        return int(self.file.write(part))
+
+    def truncate(self, size: int) -> int:
+        if not self.can_cut:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return int(self.file.truncate(size))
+
+    def fileno(self) -> int:
+        return int(self.file.fileno())
+
+
+def on_a_disk(log: EpochLog) -> Disk:
+    disk = Disk(log._opened())
+    log._file = disk  # type: ignore[assignment]
+    return disk
+
+
+def test_a_record_is_written_whole_however_little_a_write_takes(tmp_path: Path) -> None:
+    log = EpochLog(tmp_path)
+    on_a_disk(log).most = 7
+    log.begin(1, [Range("t", 0, 1)])
+    log.begin(2, [Range("t", 1, 2)])
+    again = EpochLog(tmp_path)
+    assert (epochs(again), again.damaged) == ([1, 2], ())
+
+
+@pytest.mark.parametrize("can_cut", [True, False])
+def test_half_a_record_never_stands_in_front_of_the_next(tmp_path: Path, *, can_cut: bool) -> None:
+    log = EpochLog(tmp_path)
+    log.begin(1, [Range("t", 0, 1)])
+    disk = on_a_disk(log)
+    disk.room, disk.can_cut = 20, can_cut
+    with pytest.raises(StoreUnwritable):
+        log.begin(2, [Range("t", 1, 2)])
+    disk.room = 10**9
+    if not can_cut:
+        with pytest.raises(StoreUnwritable):  # it says so, rather than to glue two records
+            log.begin(2, [Range("t", 1, 2)])
+    disk.can_cut = True
+    log.begin(2, [Range("t", 1, 3)])
+    again = EpochLog(tmp_path)
+    assert [e.ranges[0].end for e in again.open_after(0)] == [1, 3]
+    assert again.damaged == ()
 
 
 def test_what_is_forgotten_leaves_the_file_in_the_end(

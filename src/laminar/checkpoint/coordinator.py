@@ -25,6 +25,8 @@ class CheckpointProgress:
     """Nodes that the barrier has not passed yet."""
     started_at: int
     """Milliseconds from 1970."""
+    since: int = 0
+    """The same by the clock that intervals are measured by."""
     trigger: str = "manual"
     completed_nodes: set[NodeId] = field(default_factory=set)
     node_snapshots: dict[NodeId, bytes] = field(default_factory=dict)
@@ -33,6 +35,10 @@ class CheckpointProgress:
 
 def _wall_clock() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _ticks() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 class DagCheckpointCoordinator:
@@ -45,6 +51,8 @@ class DagCheckpointCoordinator:
         dag: whose nodes have to report.
         config: when and how.
         clock: milliseconds from 1970.
+        ticks: milliseconds that never go back; intervals are measured by them. A clock that
+            is given serves for both.
         first_id: the number of the first checkpoint.
     """
 
@@ -54,11 +62,13 @@ class DagCheckpointCoordinator:
         config: DagCheckpointConfig | None = None,
         *,
         clock: Callable[[], int] = _wall_clock,
+        ticks: Callable[[], int] | None = None,
         first_id: int = 1,
     ) -> None:
         self.dag = dag
         self.config = config or DagCheckpointConfig()
         self._clock = clock
+        self._ticks = ticks or (_ticks if clock is _wall_clock else clock)
         self._next_id = first_id
         self._active: dict[int, CheckpointProgress] = {}
 
@@ -73,11 +83,15 @@ class DagCheckpointCoordinator:
         return self._next_id
 
     def is_due(self, last_ms: int) -> bool:
-        """Whether the interval since the last checkpoint began is over, and there is room."""
+        """Whether the interval since the last checkpoint began is over, and there is room.
+
+        Args:
+            last_ms: when it began, by `ticks`.
+        """
         interval = self.config.interval
         if interval is None or len(self._active) >= self.config.max_concurrent:
             return False
-        return self._clock() - last_ms >= interval * 1000
+        return self._ticks() - last_ms >= interval * 1000
 
     def trigger_checkpoint(self, trigger: str = "manual") -> int:
         """Begin a checkpoint; its barrier goes with the next epoch.
@@ -89,7 +103,7 @@ class DagCheckpointCoordinator:
             raise TooManyCheckpoints(self.config.max_concurrent, list(self._active))
         checkpoint_id, self._next_id = self._next_id, self._next_id + 1
         nodes = set(self.dag.nodes)
-        progress = CheckpointProgress(checkpoint_id, nodes, self._clock(), trigger)
+        progress = CheckpointProgress(checkpoint_id, nodes, self._clock(), self._ticks(), trigger)
         self._active[checkpoint_id] = progress
         return checkpoint_id
 
@@ -122,7 +136,7 @@ class DagCheckpointCoordinator:
         names = {node: each.name for node, each in self.dag.nodes.items()}
         return DagCheckpointMetadata(
             checkpoint_id,
-            (self._clock() - progress.started_at) / 1000,
+            (self._ticks() - progress.since) / 1000,
             len(progress.completed_nodes),
             dict(progress.source_offsets),
             trigger=progress.trigger,
@@ -133,12 +147,12 @@ class DagCheckpointCoordinator:
 
     def expire(self) -> list[CheckpointTimeout]:
         """Give up the checkpoints that some node has not reported to in time."""
-        now, limit = self._clock(), self.config.alignment_timeout * 1000
-        late = [each for each in self._active.values() if now - each.started_at >= limit]
+        now, limit = self._ticks(), self.config.alignment_timeout * 1000
+        late = [each for each in self._active.values() if now - each.since >= limit]
         found = []
         for each in late:
             if each.pending_nodes:
                 del self._active[each.checkpoint_id]
-                elapsed = (now - each.started_at) / 1000
+                elapsed = (now - each.since) / 1000
                 found.append(CheckpointTimeout(each.checkpoint_id, elapsed))
         return found

@@ -22,12 +22,14 @@ import pyarrow as pa
 
 from laminar.checkpoint.verify import fault
 from laminar.errors.store import SegmentCorrupt, UnsupportedFormat
+from laminar.model.row_counts import RowCounts
 from laminar.model.trace import Segment
 from laminar.store import LoggedEpoch, Range, durable_files, parquet
 from laminar.store.durable_files import Unsealed, seal, unseal
 from laminar.store.links import bring
 from laminar.store.names import folder_name
 from laminar.store.segments import DATA
+from laminar.store.wal import skipped_json, skipped_of
 
 IN_FLIGHT = "in_flight"
 """The folder under the store's root, and in a checkpoint."""
@@ -48,6 +50,8 @@ class Delivered:
     """Part of the source -> its largest event time."""
     ahead: pa.Table | None = None
     """Rows too far in the future, which stay out of the table."""
+    counts: RowCounts | None = None
+    """What became of its rows; None in what an older version kept."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -88,6 +92,7 @@ class Overtaken:
                 "rows": each.rows,
                 "largest": dict(each.largest),
                 "ahead": ahead,
+                "counts": each.counts and each.counts.to_json(),
             }
         entry = {
             "ranges": [[each.table, each.start, each.end] for each in self.logged.ranges],
@@ -95,13 +100,15 @@ class Overtaken:
             "said": dict(self.logged.said),
             "delivered": entries,
         }
+        if self.logged.skipped is not None:
+            entry |= skipped_json(self.logged.skipped)
         return entry, beside
 
 
 def logged(epoch: int, data: Mapping[str, Any]) -> LoggedEpoch:
     """Return an epoch in flight as it is logged, under a number that may be another one."""
     ranges = tuple(Range(*each) for each in data["ranges"])
-    return LoggedEpoch(epoch, ranges, data["now_ms"], data["said"])
+    return LoggedEpoch(epoch, ranges, data["now_ms"], data["said"], skipped_of(data))
 
 
 class InFlight:
@@ -191,7 +198,8 @@ class InFlight:
             prefix = top.relative_to(self._root).as_posix()
             segment = replace(segment, files=tuple(f"{prefix}/{name}" for name in segment.files))
         ahead = None if data["ahead"] is None else parquet.decode(top / data["ahead"]["file"])
-        return Delivered(taken, segment, data["rows"], data["largest"], ahead)
+        counts = RowCounts(**data["counts"]) if data.get("counts") else None
+        return Delivered(taken, segment, data["rows"], data["largest"], ahead, counts)
 
     def _read(self, epoch: int) -> Any:
         path = self._note(epoch)

@@ -124,7 +124,7 @@ def go_back(
                 pushed=dict(found.pushed),
                 last={name: PendingLog(root).newest(name) for name in found.pushed},
                 in_flight=tuple(
-                    {"epoch": epoch, **{key: entry[key] for key in ("ranges", "now_ms", "said")}}
+                    {"epoch": epoch, **{key: entry[key] for key in _LOGGED if key in entry}}
                     for epoch, entry in sorted(waiting.items())
                 ),
             ),
@@ -133,6 +133,10 @@ def go_back(
     manifests.commit(placed)
     durable_files.failpoint("restore.after_commit")
     return Restored(found.checkpoint_id, placed.epoch, folder, placed, rebuild)
+
+
+_LOGGED = ("ranges", "now_ms", "said", "skipped")
+"""What the log says of an epoch."""
 
 
 def finish(manifest: Manifest, pending: PendingLog, log: EpochLog) -> None:
@@ -147,7 +151,7 @@ def finish(manifest: Manifest, pending: PendingLog, log: EpochLog) -> None:
     log.withdraw(manifest.epoch + 1)
     for each in left.in_flight:
         entry = logged(each["epoch"], each)
-        log.begin(entry.epoch, entry.ranges, entry.now_ms, entry.said)
+        log.begin(entry.epoch, entry.ranges, entry.now_ms, entry.said, entry.skipped)
     for table, last in left.last.items():
         pending.drop_through(table, manifest.offsets.get(table) or 0)
         pending.remove_between(table, left.pushed.get(table, 0) + 1, last)

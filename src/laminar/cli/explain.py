@@ -10,6 +10,7 @@ from laminar.cli.output import Printer
 from laminar.runtime.introspection.explain import parts_of
 from laminar.session import Database
 from laminar.sql import (
+    AlterSource,
     AlterView,
     CreateSink,
     CreateTable,
@@ -21,7 +22,17 @@ from laminar.sql import (
     Statement,
 )
 
-_DEFINE = (CreateTable, CreateView, CreateSink, Drop, AlterView, SetOption, ResetOption, Query)
+_DEFINE = (
+    CreateTable,
+    CreateView,
+    CreateSink,
+    Drop,
+    AlterSource,
+    AlterView,
+    SetOption,
+    ResetOption,
+    Query,
+)
 """What is run, in a database that is empty and never steps: nothing is read, nothing published.
 
 A query is only analysed; nobody asks for its rows.

@@ -8,12 +8,13 @@ from laminar.cli.output import Printer
 from laminar.errors import DatabaseNotFound
 from laminar.runtime.introspection.status import DatabaseStatus, RelationStatus
 from laminar.store import ManifestStore
+from laminar.store.address import local_path
 
 
 def find_state(state: Path | None) -> Path:
     """Return the folder that was named, or the one database that is near."""
     if state is not None:
-        return state
+        return local_path(state)
     for folder in (Path(), Path("state")):
         if ManifestStore(folder).epochs():
             return folder

@@ -25,13 +25,15 @@ from laminar.connectors.source import (
 from laminar.connectors.source_registry import (
     SourceFactory,
     SourceSpec,
+    alterable_options,
     create_source,
     register_source,
     source_connectors,
+    with_absolute_paths,
 )
 
-register_source(files.NAME, files.files_source)
-register_source(datagen.NAME, datagen.datagen_source)
+register_source(files.NAME, files.files_source, alterable=files.ALTERABLE, paths=("path",))
+register_source(datagen.NAME, datagen.datagen_source, alterable=datagen.ALTERABLE)
 register_sink(sink_files.NAME, sink_files.files_sink)
 register_sink(sink_console.NAME, sink_console.console_sink)
 register_sink(sink_sqlite.NAME, sink_sqlite.sqlite_sink)
@@ -50,6 +52,7 @@ __all__ = [
     "Source",
     "SourceFactory",
     "SourceSpec",
+    "alterable_options",
     "close",
     "create_sink",
     "create_source",
@@ -59,4 +62,5 @@ __all__ = [
     "register_source",
     "sink_connectors",
     "source_connectors",
+    "with_absolute_paths",
 ]

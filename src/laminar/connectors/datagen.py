@@ -15,6 +15,8 @@
 | `fields.<column>.values` | choice: values with commas between them |
 | `fields.<column>.start`, `.step` | timestamp: of row 0, and between rows; 2024-01-01, 1 second |
 
+ALTER SOURCE may set `rows_total` and `rows_per_batch`.
+
 Without a kind, a TIMESTAMP is `timestamp`, a STRING `choice` among ten, a first column of whole
 numbers `sequence`, and everything else `random`.
 """
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAME = "datagen"
+ALTERABLE = ("rows_total", "rows_per_batch")
+"""Options that may be changed: row n is the same under all of them."""
 
 
 class DatagenSource:

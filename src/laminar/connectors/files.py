@@ -2,7 +2,7 @@ r"""The connector `files`: the files of a folder, in the order of their names.
 
 | option | meaning |
 |---|---|
-| `path` | a folder, or one file |
+| `path` | a folder, or one file; stored absolute |
 | `format` | `json` (one object per line), `csv` or `parquet`; default: by the files' names |
 | `pattern` | which files of the folder, such as `trades-*.json`; default: by the format |
 | `max_files_per_batch` | how many files an epoch takes at most; default: all there are |
@@ -13,6 +13,8 @@ A file must be complete when it gets its name: write it elsewhere, or under a na
 with `.` or `_`, and rename it. New files must sort behind the old ones, and files must stay as
 they are; one that appears before the last file taken, or vanishes, is an error and not a gap.
 On a cluster the path must be the same on all machines.
+
+ALTER SOURCE may set `path` (the same files elsewhere) and `max_files_per_batch`.
 
 Times without a zone are UTC. JSON and CSV rows that do not fit the schema stop the epoch with
 the file and the line; missing JSON fields are NULL, unknown ones are not looked at.
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAME = "files"
+ALTERABLE = ("path", "max_files_per_batch")
+"""Options that may be changed: files are counted by their names, wherever their folder is."""
 ARROW_LIMIT = 256 << 20
 """Bytes of a batch up to which one process reads it faster than Spark would."""
 

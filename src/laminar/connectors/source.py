@@ -60,6 +60,15 @@ class ArrowSource(Source, Protocol):
 
 
 @runtime_checkable
+class RefusingSource(Source, Protocol):
+    """A source that leaves out rows which do not fit, because its options ask for that."""
+
+    def refused(self, start: Offset | None, end: Offset) -> int:
+        """Return how many rows of a range it has left out; asked right after it was read."""
+        ...
+
+
+@runtime_checkable
 class LiveSource(Source, Protocol):
     """A source of what happens now: a row far ahead of the wall clock is a mistake."""
 

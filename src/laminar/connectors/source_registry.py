@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 from laminar.connectors.factories import Factories
@@ -27,9 +28,44 @@ SourceFactory: TypeAlias = Callable[[SourceSpec], Source]
 _FACTORIES: Factories[SourceSpec, Source] = Factories(close)
 
 
-def register_source(name: str, factory: SourceFactory) -> None:
-    """Make a connector known; a later one of the same name takes its place."""
+_ALTERABLE: dict[str, frozenset[str]] = {}
+_PATHS: dict[str, frozenset[str]] = {}
+
+
+def register_source(
+    name: str,
+    factory: SourceFactory,
+    *,
+    alterable: Iterable[str] = (),
+    paths: Iterable[str] = (),
+) -> None:
+    """Make a connector known; a later one of the same name takes its place.
+
+    Args:
+        name: what statements call it.
+        factory: builds it.
+        alterable: options that ALTER SOURCE may set: neither what offsets mean nor what rows are
+            between two of them depends on these.
+        paths: options that are paths of this machine; relative ones are stored absolute.
+    """
     _FACTORIES.register(name, factory)
+    _ALTERABLE[name.casefold()] = frozenset(alterable)
+    _PATHS[name.casefold()] = frozenset(paths)
+
+
+def alterable_options(connector_name: str) -> frozenset[str]:
+    """Return the options of a connector that may be changed while it has offsets."""
+    return _ALTERABLE.get(connector_name.casefold(), frozenset())
+
+
+def with_absolute_paths(connector_name: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return options that mean the same wherever the process is."""
+    paths = _PATHS.get(connector_name.casefold(), frozenset())
+    return {name: _absolute(value) if name in paths else value for name, value in options.items()}
+
+
+def _absolute(path: str) -> str:
+    return path if "://" in path or not path else str(Path(path).expanduser().absolute())
 
 
 def source_connectors() -> tuple[str, ...]:

@@ -63,6 +63,7 @@ from laminar.errors.database import (
     DatabaseClosed,
     FixedSparkSetting,
     TableRedefined,
+    UnsupportedAddress,
     UnsupportedSparkSetting,
     UnusableSparkSetting,
     WriterBusy,
@@ -77,6 +78,13 @@ from laminar.errors.environment import (
     SparkUnavailable,
 )
 from laminar.errors.event_time import EventTimeError, NoWatermark, NoWindow
+from laminar.errors.intake import (
+    BadOffset,
+    ConnectorHung,
+    OptionIsFixed,
+    SourceAway,
+    SourceGap,
+)
 from laminar.errors.mv import (
     DuplicateName,
     HasDependents,
@@ -141,6 +149,7 @@ __all__ = [
     "Backpressure",
     "BackpressureFull",
     "BadArgument",
+    "BadOffset",
     "BadOption",
     "BadRequest",
     "BadSetting",
@@ -152,6 +161,7 @@ __all__ = [
     "CheckpointTimeout",
     "ColumnOutOfReach",
     "ConnectorError",
+    "ConnectorHung",
     "CorrelatedTooFar",
     "CursorCorrupt",
     "CycleDetected",
@@ -203,6 +213,7 @@ __all__ = [
     "NotSupported",
     "OperatorError",
     "OperatorNotFound",
+    "OptionIsFixed",
     "ParameterInDefinition",
     "PortUnavailable",
     "ReadOnlyDatabase",
@@ -220,7 +231,9 @@ __all__ = [
     "SegmentMissing",
     "SinkBehind",
     "SinkHolds",
+    "SourceAway",
     "SourceError",
+    "SourceGap",
     "SourceNotFound",
     "SourceReadFailed",
     "SparkAccessUnavailable",
@@ -244,6 +257,7 @@ __all__ = [
     "UnknownRelation",
     "UnknownSchema",
     "UnknownSetting",
+    "UnsupportedAddress",
     "UnsupportedFormat",
     "UnsupportedSparkSetting",
     "UnusableSparkSetting",

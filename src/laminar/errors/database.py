@@ -24,6 +24,24 @@ class DatabaseClosed(LaminarError):
         self.path = path
 
 
+class UnsupportedAddress(LaminarError):
+    """A database was to be opened at an address of a scheme that is not supported.
+
+    Its folder is on this machine, or on a file system that is mounted here: give its path, or
+    `file://` and the path. A folder whose name looks like an address is written `./s3:/...`.
+    """
+
+    code: ClassVar[str] = "LMR-5005"
+
+    def __init__(self, address: str, reason: str = "") -> None:
+        super().__init__(
+            f"no database can be at {address}",
+            detail=reason or "only paths, and addresses that begin with file://, are supported",
+            hint="give the path of a folder, on this machine or mounted",
+        )
+        self.address = address
+
+
 class WriterBusy(LaminarError):
     """Somebody else was writing for as long as this call was ready to wait; it has done nothing.
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from laminar.model.row_counts import RowCounts, counts_json, counts_of
+
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
@@ -74,6 +76,9 @@ class EngineState:
     clocks: Clocks = field(default_factory=Clocks)
     cuts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """Epoch that a view stands at, or the newest -> the watermark of every relation then."""
+
+    counts: Mapping[str, RowCounts] = field(default_factory=dict)
+    """Source or table -> what became of its rows, since it was counted."""
 
     # Where views stand.
     paused: frozenset[str] = frozenset()
@@ -166,6 +171,7 @@ FORM = (
     Part("parts", "parts"),
     Part("clocks", "clocks", lambda clocks: Clocks(**clocks), asdict),
     Part("cuts", "cuts", _by_number, _by_text),
+    Part("counts", "counts", counts_of, counts_json, is_rare=True),
     Part("paused", "paused", frozenset, sorted),
     Part("behind", "held"),
     Part("filled", "filled"),

@@ -6,6 +6,7 @@ from laminar.sql.parser import parse_script, parse_statement
 from laminar.sql.references import relations_of
 from laminar.sql.statements import (
     AlterSink,
+    AlterSource,
     AlterView,
     Checkpoint,
     ColumnDef,
@@ -47,6 +48,7 @@ from laminar.sql.windows import rewrite_windows
 
 __all__ = [
     "AlterSink",
+    "AlterSource",
     "AlterView",
     "Checkpoint",
     "ColumnDef",

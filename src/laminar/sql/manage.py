@@ -12,6 +12,7 @@ from laminar.sql.query import starts_query, take_query
 from laminar.sql.schema_statements import take_drop_schema
 from laminar.sql.statements import (
     AlterSink,
+    AlterSource,
     AlterView,
     Checkpoint,
     CreateView,
@@ -66,13 +67,15 @@ def take_drop(cursor: Cursor) -> Drop | DropFunction | DropSchema:
     return Drop(kind, name, if_exists, cascade, **cursor.origin(start))
 
 
-def take_alter(cursor: Cursor) -> AlterView | AlterSink:
-    """Take ALTER MATERIALIZED VIEW | SINK name SET (option = value, ...)."""
+def take_alter(cursor: Cursor) -> AlterView | AlterSink | AlterSource:
+    """Take ALTER MATERIALIZED VIEW | SINK | SOURCE name SET (option = value, ...)."""
     start = cursor.at
     cursor.expect("ALTER")
     if cursor.accept("SINK"):
         return _alter_sink(cursor, start)
-    if cursor.peek().is_word("TABLE", "SOURCE"):
+    if cursor.accept("SOURCE"):
+        return _alter_source(cursor, start)
+    if cursor.peek().is_word("TABLE"):
         what = f"ALTER {cursor.peek().upper}"
         raise cursor.here(NotSupported(what, "drop it and create it anew"))
     cursor.expect("MATERIALIZED", "VIEW")
@@ -89,6 +92,14 @@ def _alter_sink(cursor: Cursor, start: int) -> AlterSink:
     options = take_options(cursor)
     cursor.finish()
     return AlterSink(name, options, **cursor.origin(start))
+
+
+def _alter_source(cursor: Cursor, start: int) -> AlterSource:
+    name = cursor.name("the name of a source")
+    cursor.expect("SET")
+    options = take_options(cursor)
+    cursor.finish()
+    return AlterSource(name, options, **cursor.origin(start))
 
 
 def take_pause(cursor: Cursor) -> Pause:

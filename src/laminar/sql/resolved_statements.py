@@ -261,7 +261,7 @@ def _explain(statement: s.Explain, names: Names) -> Resolved:
     return Resolved(statement)
 
 
-_NAMED = (s.AlterView, s.AlterSink, s.Pause, s.Resume, s.Refresh)
+_NAMED = (s.AlterView, s.AlterSink, s.AlterSource, s.Pause, s.Resume, s.Refresh)
 _SPECIAL: Mapping[type[s.Statement], Callable[[Any, Names], Resolved]] = {
     s.CreateTable: _create_table,
     s.CreateView: _create_view,

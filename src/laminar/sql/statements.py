@@ -205,6 +205,14 @@ class AlterSink(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class AlterSource(Statement):
+    """ALTER SOURCE ... SET: options to change, the others stay."""
+
+    name: str
+    options: Mapping[str, str] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Pause(Statement):
     """PAUSE MATERIALIZED VIEW, SOURCE, TABLE or SINK."""
 

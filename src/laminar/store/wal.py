@@ -2,7 +2,8 @@
 
 One line per record, `<checksum> <json>`, appended and synced with one write. A line that was cut
 short by a crash is the last one and says nothing; the epoch had not begun. The last record of an
-epoch counts, so that one that failed may be begun again with other ranges.
+epoch counts, so that one that failed may be begun again with other ranges; it voids the records of
+all epochs behind it, which stood on what it takes the place of.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 from laminar.errors.store import StoreUnwritable, UnsupportedFormat
+from laminar.model.row_counts import Skipped
 from laminar.model.trace import Range
 from laminar.store import durable_files
 
@@ -41,6 +44,8 @@ class LoggedEpoch:
     """The wall clock that the epoch goes by."""
     said: Mapping[str, int] = field(default_factory=dict)
     """Watermarks that users announced before it."""
+    skipped: Mapping[str, Skipped] | None = field(default_factory=dict)
+    """Source -> what was let go before its range; None in what an older version wrote."""
 
 
 class EpochLog:
@@ -58,6 +63,7 @@ class EpochLog:
         self._path = root.resolve() / WAL / _NAME
         self._file: IO[bytes] | None = None
         self._records = 0
+        self._cut_to: int | None = None  # half a record may stand behind this, and could not go
         self._epochs: dict[int, LoggedEpoch] = {}
         self.damaged: tuple[str, ...] = ()
         """What could not be read, in words; an end that was cut short by a crash is no damage."""
@@ -69,26 +75,36 @@ class EpochLog:
         ranges: Iterable[Range],
         now_ms: int = 0,
         said: Mapping[str, int] | None = None,
+        skipped: Mapping[str, Skipped] | None = MappingProxyType({}),
     ) -> LoggedEpoch:
         """Make an epoch's ranges durable; it takes the place of what was logged for it before.
 
         Raises:
             StoreUnwritable: the disk refuses; the epoch has not begun.
         """
-        entry = LoggedEpoch(epoch, tuple(ranges), now_ms, dict(said or {}))
+        entry = LoggedEpoch(epoch, tuple(ranges), now_ms, dict(said or {}), skipped)
         self._append(_to_json(entry))
-        self._epochs[epoch] = entry
+        self._put(entry)
         return entry
 
     def withdraw(self, epoch: int) -> None:
         """Take back an epoch that failed, and those that began after it."""
+        # If it cannot be said, the epoch is tried once more after a restart: no harm. Once one is
+        # begun under its number, those behind it say nothing any more.
+        if self._void(epoch):
+            with contextlib.suppress(StoreUnwritable):
+                self._append({"withdrawn": epoch})
+
+    def _put(self, entry: LoggedEpoch) -> None:
+        self._void(entry.epoch)
+        self._epochs[entry.epoch] = entry
+
+    def _void(self, epoch: int) -> bool:
+        """Forget an epoch and those behind it; whether there were any."""
         gone = [each for each in self._epochs if each >= epoch]
         for each in gone:
             del self._epochs[each]
-        # If it cannot be said, the epoch is tried once more after a restart: no harm.
-        if gone:
-            with contextlib.suppress(StoreUnwritable):
-                self._append({"withdrawn": epoch})
+        return bool(gone)
 
     def open_after(self, epoch: int) -> list[LoggedEpoch]:
         """Return the epochs that began after one, in order and without a gap."""
@@ -121,21 +137,31 @@ class EpochLog:
             self._file = None
 
     def _append(self, record: Mapping[str, Any]) -> None:
+        """Add a record, whole and synced, or leave the file as it was."""
         with durable_files.unwritable(self._path):
             file = self._opened()
+            self._cut(file)
             end = os.fstat(file.fileno()).st_size
             try:
                 durable_files.failpoint("wal.before_write")
-                file.write(_line(record))
+                _write_all(file, _line(record))
                 durable_files.failpoint("wal.after_write")
                 os.fdatasync(file.fileno())
                 durable_files.failpoint("wal.after_sync")
             except OSError:
                 # Half a line must not stay in front of the next one.
+                self._cut_to = end
                 with contextlib.suppress(OSError):
-                    file.truncate(end)
+                    self._cut(file)
                 raise
             self._records += 1
+
+    def _cut(self, file: IO[bytes]) -> None:
+        """Take away what a write that failed has left."""
+        if self._cut_to is not None:
+            durable_files.failpoint("wal.before_cut")
+            file.truncate(self._cut_to)
+            self._cut_to = None
 
     def _opened(self) -> IO[bytes]:
         if self._file is None:
@@ -160,6 +186,7 @@ class EpochLog:
             self._file.close()
             self._file = None
         temp.replace(self._path)
+        self._cut_to = None
         durable_files.failpoint("wal.after_rename")
         durable_files.sync_dir(self._path.parent)
         durable_files.failpoint("wal.after_rewrite")
@@ -193,23 +220,38 @@ class EpochLog:
         if record["format"] != FORMAT_VERSION:
             raise UnsupportedFormat(record["format"], FORMAT_VERSION, "the log")
         if "withdrawn" in record:
-            for epoch in [each for each in self._epochs if each >= record["withdrawn"]]:
-                del self._epochs[epoch]
+            self._void(record["withdrawn"])
         else:
-            entry = _from_json(record)
-            self._epochs[entry.epoch] = entry
+            self._put(_from_json(record))
         return True
 
 
 def _to_json(entry: LoggedEpoch) -> dict[str, Any]:
     ranges = [[each.table, each.start, each.end] for each in entry.ranges]
-    return {"epoch": entry.epoch, "ranges": ranges, "now_ms": entry.now_ms, "said": entry.said}
+    record = {"epoch": entry.epoch, "ranges": ranges, "now_ms": entry.now_ms, "said": entry.said}
+    return record if entry.skipped is None else {**record, **skipped_json(entry.skipped)}
+
+
+def skipped_json(skipped: Mapping[str, Skipped]) -> dict[str, Any]:
+    """Return what was let go before ranges, as a record has it."""
+    return {"skipped": {name: each.to_json() for name, each in skipped.items()}}
+
+
+def skipped_of(record: Mapping[str, Any]) -> dict[str, Skipped] | None:
+    """Read it back; None if the record was written by a version that did not say so."""
+    if "skipped" not in record:
+        return None
+    return {name: Skipped(**each) for name, each in record["skipped"].items()}
 
 
 def _from_json(record: Mapping[str, Any]) -> LoggedEpoch:
     ranges: Sequence[Any] = record["ranges"]
     return LoggedEpoch(
-        record["epoch"], tuple(Range(*each) for each in ranges), record["now_ms"], record["said"]
+        record["epoch"],
+        tuple(Range(*each) for each in ranges),
+        record["now_ms"],
+        record["said"],
+        skipped_of(record),
     )
 
 
@@ -221,6 +263,13 @@ def _is_record(line: bytes) -> bool:
 def _line(record: Mapping[str, Any]) -> bytes:
     body = json.dumps({"format": FORMAT_VERSION, **record}, separators=(",", ":")).encode("ascii")
     return _checksum(body) + b" " + body + b"\n"
+
+
+def _write_all(file: IO[bytes], line: bytes) -> None:
+    """Write a line to a file without a buffer, which may take a part of it at a time."""
+    left = memoryview(line)
+    while left:
+        left = left[file.write(left) :]
 
 
 def _checksum(body: bytes) -> bytes:

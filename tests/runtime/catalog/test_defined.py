@@ -31,9 +31,9 @@ def test_tables_are_told_from_views() -> None:
 
 @pytest.mark.parametrize(
     ("operators", "sources", "missing"),
-    [((), (), "s"), (("o",), (), "s"), ((), ("s",), "o"), (("o",), ("s",), None)],
+    [((), (), "o"), (("o",), (), None), ((), ("s",), "o"), (("o",), ("s",), None)],
 )
-def test_objects_of_python_code_must_be_given_again(
+def test_operators_of_python_code_must_be_given_again(
     operators: tuple[str, ...], sources: tuple[str, ...], missing: str | None
 ) -> None:
     defined = parts().defined

@@ -48,13 +48,14 @@ def engine() -> Any:
     """An engine that has a source, a view and a sink, and nothing else."""
     sinks = SimpleNamespace(sinks=lambda: [SinkDefinition("k", "s", "mine", sql=SINK)])
     seen = snapshot(catalog(f"{SOURCE}; {VIEW}"))
-    return SimpleNamespace(snapshot=lambda: seen, outputs=SimpleNamespace(sinks=sinks))
+    work = SimpleNamespace(inlets=SimpleNamespace(health=dict))
+    return SimpleNamespace(snapshot=lambda: seen, outputs=SimpleNamespace(sinks=sinks), work=work)
 
 
 def test_a_database_tells_its_definitions_without_them() -> None:
     one = engine()
     (row,) = TABLES["sources"].rows(one, one.snapshot())
-    assert row[-1] == SOURCE.replace("hush", "***")
+    assert row[8] == SOURCE.replace("hush", "***")
     showing = Showing(one, SimpleNamespace(), lambda _, rows: rows[0][0])  # type: ignore[arg-type]
 
     def shown(name: str) -> Any:

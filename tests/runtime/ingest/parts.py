@@ -27,6 +27,7 @@ from laminar.runtime.catalog.source_options import InletOptions
 from laminar.runtime.history.turn import WriterTurn
 from laminar.runtime.ingest.arriving_rows import numbered
 from laminar.runtime.ingest.batch_writer import ReadRange
+from laminar.runtime.ingest.connector_thread import ConnectorThread
 from laminar.runtime.ingest.inlet import InletContext
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.spark.workspace import Workspace
@@ -196,6 +197,7 @@ def context(
         "is_running": lambda: False,
         **given,
     }
+    named.setdefault("thread", lambda table, _source: ConnectorThread(table.name, 10.0))
     named.setdefault("inside", lambda _name: nullcontext())
     return InletContext(**named)
 

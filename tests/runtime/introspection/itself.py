@@ -18,6 +18,7 @@ from laminar.runtime.epoch.outcome import EpochReport, HeldReport, ViewReport
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.ledger import Contents
 from laminar.runtime.history.timeline import Snapshot
+from laminar.runtime.ingest.away_sources import SourceHealth
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.output.changelog import DagChangelogPropagator
 from laminar.runtime.output.outputs import Outputs
@@ -112,7 +113,10 @@ class Itself:
         pruning = SourcePruning(self.defined, lambda: self.ledger.manifest.offsets)
         self.work: Any = SimpleNamespace(
             executor=CurrentExecutor(lambda: self.defined.catalog.dag, lambda *_: None),
-            inlets=SimpleNamespace(counters=lambda: {"t": BridgeCounters(sent=9)}),
+            inlets=SimpleNamespace(
+                counters=lambda: {"t": BridgeCounters(sent=9)},
+                health=lambda: {"t": SourceHealth("failing", "LMR-8005: gone", 2, 5_000)},
+            ),
             pruning=pruning,
             checkpoints=SimpleNamespace(complete=[Complete()], failed=[Lost()], under_way={6: 2}),
         )

@@ -24,7 +24,6 @@ from laminar.runtime.catalog.definitions import (
     timing_of,
 )
 from laminar.runtime.catalog.function_definitions import UserFunctions
-from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.catalog.storage_plan import BaseTable, Relation, StoragePlan
 from laminar.runtime.catalog.user_schemas import UserSchemas
@@ -315,9 +314,7 @@ class Defined:
         }
 
     def require_attached(self) -> None:
-        """Refuse to run while an object of Python code is missing."""
+        """Refuse to run while an operator of Python code is missing; a source is only away."""
         for name, each in self.catalog.definitions.items():
-            is_source = isinstance(each, TableDefinition) and each.connector == OBJECT
-            detached = isinstance(each, OperatorDefinition) and name not in self.operators
-            if detached or (is_source and name not in self.sources):
+            if isinstance(each, OperatorDefinition) and name not in self.operators:
                 raise OperatorNotFound(name)

@@ -154,6 +154,18 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+def steady(clock: Callable[[], int]) -> Callable[[], int]:
+    """Return what intervals are measured by, in milliseconds: never set back, as a wall clock is.
+
+    A clock that is given, as tests do, is used as it is.
+    """
+    return _ticks if clock is wall_clock else clock
+
+
+def _ticks() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
 @dataclass(slots=True)
 class TimeSettings:
     """Limits of event time; each may be changed while the engine runs."""

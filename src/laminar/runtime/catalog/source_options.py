@@ -9,6 +9,7 @@
 | `max_rows`, `max_bytes` | close a batch at so many rows or bytes; default 100000, 64 MiB |
 | `max_latency` | close a batch so long after its first row; default 20 ms |
 | `flush_on_watermark` | close a batch before a watermark that was said; default true |
+| `call_timeout` | how long a call into the connector may take; default 60 seconds |
 | `poll_interval` | how long to wait after a poll that found nothing; default 100 ms |
 | `idle_timeout` | after how much silence the source no longer holds back watermarks |
 | `watermark_alignment_group`, `max_drift` | pause when so far ahead of the slowest of the group |
@@ -43,6 +44,7 @@ OWN = frozenset(
         "max_bytes",
         "max_latency",
         "flush_on_watermark",
+        "call_timeout",
         "poll_interval",
         "idle_timeout",
         "watermark_alignment_group",
@@ -51,6 +53,9 @@ OWN = frozenset(
     }
 )
 """Options that no connector sees."""
+
+FIXED = frozenset({"retain", "idle_timeout", "watermark_alignment_group", "max_drift"})
+"""Those of them that stay: what is kept of rows, and when windows close, hangs on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class InletOptions:
     strategy: BackpressureStrategy = field(default_factory=PauseSource)
     buffer_rows: int | None = CAPACITY_ROWS
     buffer_bytes: int | None = CAPACITY_BYTES
+    call_timeout_ms: int = 60_000
     poll_interval_ms: int = 100
     idle_timeout_ms: int | None = None
     alignment_group: str | None = None
@@ -100,11 +106,15 @@ def parse(options: Mapping[str, str], *, pushed: bool) -> InletOptions:
     idle = own.duration("idle_timeout", timedelta(0))
     if "idle_timeout" in own and idle <= timedelta(0):
         raise own.bad("idle_timeout", "a duration such as 30 seconds")
+    call_timeout = own.duration("call_timeout", timedelta(seconds=60))
+    if call_timeout < timedelta(milliseconds=1):
+        raise own.bad("call_timeout", "a duration such as 30 seconds")
     found = InletOptions(
         policy,
         _strategy(own),
         own.limit("buffer_rows") or rows,
         own.limit("buffer_bytes") or CAPACITY_BYTES,
+        _millis(call_timeout),
         _millis(own.duration("poll_interval", timedelta(milliseconds=100))),
         _millis(idle) if "idle_timeout" in own else None,
         group,
@@ -112,8 +122,9 @@ def parse(options: Mapping[str, str], *, pushed: bool) -> InletOptions:
         own.choice("retain", ("all", "used"), "all") == "all",
     )
     own.refuse_leftovers()
-    if pushed and "poll_interval" in own:
-        raise NotSupported("poll_interval without a connector", "leave it out")
+    for name in ("poll_interval", "call_timeout"):
+        if pushed and name in own:
+            raise NotSupported(f"{name} without a connector", "leave it out")
     return found
 
 
@@ -126,6 +137,12 @@ def _strategy(own: Options) -> BackpressureStrategy:
         own.integer("max_spill_bytes", 1 << 30, at_least=1),
         words[own.choice("after_spill", ("pause", "drop"), "pause")],
     )
+
+
+def may_drop(strategy: BackpressureStrategy) -> bool:
+    """Whether rows may be let go for want of room."""
+    last = strategy.then if isinstance(strategy, SpillToDisk) else strategy
+    return isinstance(last, DropNewest)
 
 
 def _millis(given: timedelta) -> int:

@@ -23,6 +23,7 @@ from laminar.errors import SegmentMissing
 from laminar.model.ids import NodeId
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.catalog import Defined
+from laminar.runtime.catalog.settings import steady
 from laminar.runtime.epoch.python_operators import operator_state
 from laminar.runtime.history.turn import inside
 from laminar.store import LoggedEpoch
@@ -90,7 +91,8 @@ class Checkpoints:
             self.storage.sweep()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="laminar-checkpoint")
         self._guard = threading.Lock()
-        self._last_ms = env.clock()
+        self._ticks = steady(env.clock)
+        self._last_ms = self._ticks()
         self._coordinator: DagCheckpointCoordinator | None = None
         self._settings: Settings | None = None  # those that the configuration was read from
         self._config = DagCheckpointConfig()
@@ -136,7 +138,7 @@ class Checkpoints:
             if not waiting:
                 if not self._is_due():
                     return None
-                self._last_ms = self._env.clock()
+                self._last_ms = self._ticks()
                 if coordinator.config.barrier_type is BarrierType.UNALIGNED:
                     # It overtakes all that is on its way, this epoch too.
                     self._all_report("interval")
@@ -186,7 +188,7 @@ class Checkpoints:
             manifest = self._ledger.manifest
             if not self._is_due() or manifest.revision < 0 or self._is_kept(manifest):
                 return
-            self._last_ms = self._env.clock()
+            self._last_ms = self._ticks()
             self._all_report("interval")
 
     def now(self, trigger: str = "manual") -> int:
@@ -347,7 +349,7 @@ class Checkpoints:
         if last is None or last.dag is not dag:
             first = max(self.storage.next_id(), last.next_checkpoint_id if last else 1)
             self._coordinator = DagCheckpointCoordinator(
-                dag, self.config(), clock=clock, first_id=first
+                dag, self.config(), clock=clock, ticks=self._ticks, first_id=first
             )
             for each in last.active.values() if last is not None else ():
                 self._coordinator.trigger_checkpoint(each.trigger)

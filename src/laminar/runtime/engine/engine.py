@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laminar.connectors.source import close
 from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.engine.apply_settings import AppliedSettings
 from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.engine.follow import Follower, as_stored
 from laminar.runtime.engine.open import define
 from laminar.runtime.engine.parts import Parts
+from laminar.runtime.engine.returns import Returns
 from laminar.runtime.epoch.outcome import EpochReport
 from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.spark.statement_cache import remove_links
@@ -41,6 +41,7 @@ class Engine(Parts):
     ) -> None:
         super().__init__(root, spark, time_settings, read_only=read_only)
         self.applied_settings = AppliedSettings(self)
+        self.returns = Returns(self)
         try:
             self._open(read_only=read_only)
         except BaseException:
@@ -71,9 +72,12 @@ class Engine(Parts):
             whole: over all that is pending; otherwise over what the bridges have ready.
         """
         ledger, work = self.ledger, self.work
+        self.returns.try_again()
         with ledger.turn("a step"):
             if self.has_logged():
-                return self.replay()
+                report = self.replay()
+                if report is not None or self.has_logged():
+                    return report
             self.defined.require_attached()
             taken = work.inlets.cut(whole=whole)
             if not taken and not self._has_more():
@@ -87,7 +91,12 @@ class Engine(Parts):
         if not logged:
             return None
         self.defined.require_attached()
-        return self.work.runner.run(self._still_there(logged[0]), logged[0])
+        taken = self._still_there(logged[0])
+        if self.returns.are_gone(taken, logged[0].epoch):
+            # Nobody has seen anything of it: the others are taken anew, this one when it is back.
+            self.ledger.wal.withdraw(logged[0].epoch)
+            return None
+        return self.work.runner.run(taken, logged[0])
 
     def has_logged(self) -> bool:
         """Whether an epoch was logged that is not committed: after a crash, or a restore."""
@@ -115,6 +124,7 @@ class Engine(Parts):
 
         None if it is there already. What was logged comes first: its rows are taken by no other.
         """
+        self.returns.try_again()
         with self.ledger.turn(f"REFRESH {view}"):
             self.defined.require_attached()
             while self.replay():
@@ -140,6 +150,7 @@ class Engine(Parts):
             OperatorError: a view failed; the epoch that was committed without it is in the error.
         """
         ledger, pipeline = self.ledger, self.work.pipeline
+        self.returns.try_again(wait=whole)
         with ledger.turn("epochs"):
             if not pipeline.is_possible() or self.has_logged():
                 report = self.step(whole=whole)
@@ -187,9 +198,12 @@ class Engine(Parts):
         left = list(names)
         ways = [self.work.inlets.forget(name) for name in left]
         sources = [self.defined.sources.pop(name, None) for name in left]
+        for name in left:
+            self.work.inlets.away.forget(name)
+        shut = self.work.inlets.close_source
         return [
             *(way for way in ways if way is not None),
-            *(partial(close, source) for source in sources if source is not None),
+            *(partial(shut, source) for source in sources if source is not None),
         ]
 
     def close(self) -> None:

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from time import monotonic
 from typing import Any
 
-from laminar.connectors import Source, SourceSpec, create_source
 from laminar.delta.program import Program
-from laminar.errors import DuplicateName
+from laminar.errors import DuplicateName, SourceAway
 from laminar.mv import MvState
 from laminar.runtime.catalog.catalog import Catalog
 from laminar.runtime.catalog.definitions import (
+    Definition,
     LateDefinition,
     OperatorDefinition,
     TableDefinition,
     from_json,
 )
 from laminar.runtime.catalog.function_definitions import UserFunctions
-from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
-from laminar.runtime.catalog.source_options import for_connector
+from laminar.runtime.catalog.python_objects import Spread, applied
 from laminar.runtime.catalog.user_schemas import UserSchemas
 from laminar.runtime.engine.apply_settings import AppliedSettings
 from laminar.runtime.engine.parts import Parts
 from laminar.runtime.epoch.python_operators import restore
 from laminar.runtime.history.turn import inside
+from laminar.runtime.ingest.away_sources import NOT_GIVEN
+from laminar.runtime.ingest.connector_building import call_seconds, needs_building
 from laminar.runtime.spark.typer import SparkTyper
+
+OPENING_SECONDS = 10.0
+"""So long an opening waits for all constructors together; those that take longer come later."""
 
 
 def define(engine: Parts, settings: AppliedSettings) -> None:
@@ -36,9 +42,10 @@ def define(engine: Parts, settings: AppliedSettings) -> None:
     catalog.schemas = UserSchemas.from_json(engine.ledger.manifest.state.schemas)
     engine.time.reset()
     settings.apply()
-    for definition in from_json(engine.ledger.manifest.catalog):
+    definitions = from_json(engine.ledger.manifest.catalog)
+    open_sources(engine, definitions)
+    for definition in definitions:
         if isinstance(definition, TableDefinition):
-            open_source(engine, definition)
             catalog.add_table(definition)
             engine.time.watermarks.add(definition)
         elif isinstance(definition, LateDefinition):
@@ -56,20 +63,37 @@ def define(engine: Parts, settings: AppliedSettings) -> None:
     engine.work.materialization.plan()
 
 
-def open_source(engine: Parts, definition: TableDefinition) -> None:
-    """Let a table have its connector, unless it has one."""
-    if not engine.env.read_only and definition.name not in engine.defined.sources:
-        source = build_source(definition)
-        if source is not None:
-            engine.defined.sources[definition.name] = source
+def open_sources(engine: Parts, definitions: Sequence[Definition]) -> None:
+    """Let tables have their connectors, unless they have; those that cannot be built are away.
+
+    They are built side by side, so that no opening takes longer than its bound.
+    """
+    tables = [each for each in definitions if isinstance(each, TableDefinition)]
+    missing = [each for each in tables if each.name not in engine.defined.sources]
+    if engine.env.read_only:
+        return
+    away, until = engine.work.inlets.away, monotonic() + OPENING_SECONDS
+    for each in missing:
+        if needs_building(each):
+            away.begin(each)
+        elif each.connector is not None:
+            away.note(each.name, SourceAway(each.name, NOT_GIVEN))
+    for each in missing:
+        if needs_building(each):
+            _adopt(engine, each, min(call_seconds(each), max(0.0, until - monotonic())))
 
 
-def build_source(definition: TableDefinition) -> Source | None:
-    """Build the connector that a table names; None if it has none, or one of Python code."""
-    if definition.connector in (None, OBJECT):
-        return None
-    spec = SourceSpec(definition.name, definition.schema, for_connector(definition.options))
-    return create_source(str(definition.connector), spec)
+def _adopt(engine: Parts, definition: TableDefinition, seconds: float) -> None:
+    away, name = engine.work.inlets.away, definition.name
+    building = away.begin(definition)
+    try:
+        engine.defined.sources[name] = building.result(seconds)
+    except Exception as error:
+        if building.is_done:
+            away.taken(name)
+        away.note(name, error)
+    else:
+        away.taken(name)
 
 
 def attach_operator(engine: Parts, name: str, operator: Any, spread: Spread = ()) -> None:

@@ -176,7 +176,7 @@ class Parts:
             # A new revision of an epoch is still the epoch that was run.
             report=report or self.ledger.manifest.state.report,
         )
-        state = self.scheduler.saved(self.time.saved(state))
+        state = self.work.inlets.saved(self.scheduler.saved(self.time.saved(state)))
         return Contents(to_json(defined.catalog.in_order()), state, watermarks)
 
     # Defining: the statements do the work

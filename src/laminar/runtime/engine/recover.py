@@ -17,7 +17,7 @@ from laminar.checkpoint.fingerprint import changed, without
 from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests
 from laminar.checkpoint.recovery_report import DagRecoveryMetrics, RecoveryWarning
 from laminar.checkpoint.restore import Restored, go_back, load, numbers
-from laminar.connectors.source import Source, close
+from laminar.connectors.source import Source
 from laminar.delta.program import Applied
 from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFailed, SparkLost
 from laminar.model.trace import Manifest
@@ -29,10 +29,11 @@ from laminar.runtime.catalog.definitions import (
 )
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.engine.call_all import call_all
-from laminar.runtime.engine.open import attach_operator, build_source, define
+from laminar.runtime.engine.open import attach_operator, define
 from laminar.runtime.engine.outdated import outdated
 from laminar.runtime.history.ledger import INTERRUPTS
 from laminar.runtime.history.timeline import Snapshot
+from laminar.runtime.ingest.connector_building import build_source, shut
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.spark.session import fixed_settings
 from laminar.store import ManifestStore
@@ -124,6 +125,9 @@ def replay(engine: Engine) -> tuple[int, ...]:
     done: list[int] = []
     with engine.ledger.turn("replay"):
         while engine.ledger.wal.open_after(engine.ledger.epoch):
+            logged = engine.ledger.wal.open_after(engine.ledger.epoch)[0]
+            if engine.returns.are_gone(logged.ranges, logged.epoch):
+                break  # who has the source may hand it in yet
             try:
                 engine.defined.require_attached()
                 report = engine.step()
@@ -165,7 +169,7 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
 
 
 def _closing(built: Mapping[str, Source]) -> list[Callable[[], object]]:
-    return [partial(close, each) for each in built.values()]
+    return [partial(shut, name, each) for name, each in built.items()]
 
 
 def _new_sources(engine: Engine, checkpoint_id: int) -> dict[str, Source]:

@@ -148,7 +148,7 @@ class EpochPipeline:
                     # It runs again below, and if it fails again, that is raised.
                     _LOG.info("epoch %d runs again, alone: %s", first.epoch, error)
                     self._call_off(in_flight)
-                    notify(self._runner.run(first.begun.taken))
+                    notify(self._runner.run(first.begun.taken, skipped=first.begun.skipped))
                     return done + 1
                 plan = self._scheduler.plan(first.begun.epoch_time.now_ms)
                 outcome = _landed(first, self._ledger.manifest.traces)
@@ -176,7 +176,8 @@ class EpochPipeline:
                 for name, each in earlier.attempt.bindings.versions.items()
             }
         last = ledger.epoch if earlier is None else earlier.epoch
-        begun = self._runner.begin(taken, versions, self._runner.log(last + 1, taken))
+        before = ledger.manifest.offsets if earlier is None else earlier.begun.offsets
+        begun = self._runner.begin(taken, versions, self._runner.log(last + 1, taken), before)
         self._runner.suit(begun, sum(each.rows for m in versions.values() for each in m.before))
         changed = {
             each.table: DeltaNotice(each.table, versions[each.table].changed_rows)

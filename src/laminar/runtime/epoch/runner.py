@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
+from typing import Any
 
 from laminar.checkpoint.in_flight import Delivered
 from laminar.delta.change import Version
+from laminar.model.row_counts import RowCounts, Skipped, with_dropped
 from laminar.model.trace import Trace
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch import late_rows
@@ -21,6 +23,7 @@ from laminar.runtime.event_time.watermarks import EpochTime
 from laminar.runtime.history.ledger import INTERRUPTS, Ledger
 from laminar.runtime.ingest.arriving_rows import as_late
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
+from laminar.runtime.ingest.continuity import require_continuous
 from laminar.runtime.ingest.primary_keys import Upserts
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
@@ -44,6 +47,12 @@ class StartedEpoch:
     epoch_time: EpochTime
     started_at: datetime
     started: float
+    offsets: Mapping[str, Any]
+    """How far each source is read once it is committed."""
+    counts: Mapping[str, RowCounts]
+    """Source -> what becomes of the rows that it takes."""
+    skipped: Mapping[str, Skipped] | None
+    """Source -> what was let go before them."""
 
     @property
     def read(self) -> set[str]:
@@ -99,6 +108,7 @@ class EpochRunner:
         taken: list[Range],
         logged: LoggedEpoch | None = None,
         forced: Collection[str] = (),
+        skipped: Mapping[str, Skipped] | None = None,
     ) -> EpochReport:
         """Run one epoch over these ranges and commit it.
 
@@ -110,8 +120,9 @@ class EpochRunner:
             taken: what to read from the tables.
             logged: the epoch as it was begun before a crash.
             forced: views that step whatever their schedule.
+            skipped: what was let go before the ranges, if they were taken before and called off.
         """
-        logged = logged or self.log(self._ledger.epoch + 1, taken)
+        logged = logged or self.log(self._ledger.epoch + 1, taken, skipped)
         self._time.watermarks.hear(logged.said)
         try:
             return self._run(taken, logged, forced)
@@ -126,15 +137,18 @@ class EpochRunner:
                 self._inlets.back()  # what was taken is still to be taken
             raise
 
-    def log(self, epoch: int, taken: list[Range]) -> LoggedEpoch:
+    def log(
+        self, epoch: int, taken: list[Range], skipped: Mapping[str, Skipped] | None = None
+    ) -> LoggedEpoch:
         """Make durable that an epoch begins, over which ranges, and at what time."""
         said = self._time.watermarks.said
-        return self._ledger.wal.begin(epoch, taken, self._env.clock(), said)
+        gaps = self._inlets.skipped(taken) if skipped is None else skipped
+        return self._ledger.wal.begin(epoch, taken, self._env.clock(), said, gaps)
 
     def _run(self, taken: list[Range], logged: LoggedEpoch, forced: Collection[str]) -> EpochReport:
         traces = self._ledger.compactor.adopt(self._ledger.manifest.traces)
         versions = versions_of(self._defined.catalog.relations, traces)
-        begun = self.begin(taken, versions, logged)
+        begun = self.begin(taken, versions, logged, self._ledger.manifest.offsets)
         held = sum(trace.rows for trace in traces.values())
         self.suit(begun, held)
         for name, trace_versions in versions.items():
@@ -194,15 +208,44 @@ class EpochRunner:
         self._inlets.back()
 
     def begin(
-        self, taken: list[Range], versions: dict[str, TraceVersions], logged: LoggedEpoch
+        self,
+        taken: list[Range],
+        versions: dict[str, TraceVersions],
+        logged: LoggedEpoch,
+        before: Mapping[str, Any],
     ) -> StartedEpoch:
-        """Read what an epoch takes, and move the watermarks by it."""
+        """Read what an epoch takes, and move the watermarks by it.
+
+        Args:
+            taken: ranges that follow `before`.
+            versions: gets the rows as deltas of the tables.
+            logged: what is durable of it.
+            before: how far each source was read by the epoch in front.
+
+        Raises:
+            SourceGap: a range does not follow.
+        """
+        dropping = self._inlets.dropping() if logged.skipped is None else ()
+        committed = {**self._inlets.origins(), **before}
+        require_continuous(logged.epoch, taken, committed, logged.skipped, dropping)
         started, started_at = perf_counter(), datetime.now(UTC)
         epoch, now_ms = logged.epoch, logged.now_ms
         self._ledger.turn.doing(f"epoch {epoch}")
-        rows, ahead, largest = self._ingest(taken, versions, epoch, now_ms)
+        rows, ahead, largest, counts = self._ingest(taken, versions, logged)
         epoch_time = self._time.begin(largest, now_ms)
-        return StartedEpoch(epoch, taken, rows, ahead, versions, epoch_time, started_at, started)
+        return StartedEpoch(
+            epoch,
+            taken,
+            rows,
+            ahead,
+            versions,
+            epoch_time,
+            started_at,
+            started,
+            {**before, **{each.table: each.end for each in taken}},
+            counts,
+            logged.skipped,
+        )
 
     def suit(self, begun: StartedEpoch, held: int) -> None:
         """Let the sessions that an epoch works in expect as many rows as it has."""
@@ -238,6 +281,7 @@ class EpochRunner:
             scheduler.counting(plan, outcome.fallen, failed),
             scheduler.with_progress(progress),
             self._time.kept(clocks, epoch, progress.behind),
+            self._inlets.counting(begun.counts),
         ):
             ledger.commit(epoch, traces, offsets, report.to_json(begun.started_at))
         self._inlets.committed(begun.taken)
@@ -257,26 +301,30 @@ class EpochRunner:
         if through is None:
             oldest = self._ledger.epoch - self._ledger.timeline.retained + 1
             through = self._launcher.barriers.replay_from(oldest)
-        self._ledger.forget_through(through, self._defined.sources)
+        connected = [n for n, each in self._defined.tables().items() if each.connector is not None]
+        self._ledger.forget_through(through, connected)
 
     def _ingest(
-        self, taken: list[Range], versions: dict[str, TraceVersions], epoch: int, now_ms: int
-    ) -> tuple[int, list[LateBatch], dict[str, Mapping[str, int]]]:
+        self, taken: list[Range], versions: dict[str, TraceVersions], logged: LoggedEpoch
+    ) -> tuple[int, list[LateBatch], dict[str, Mapping[str, int]], dict[str, RowCounts]]:
         """Read all ranges.
 
-        Return how many rows there are, those too far in the future, and how far in time each part
-        of each table has come.
+        Return how many rows there are, those too far in the future, how far in time each part of
+        each table has come, and what becomes of all rows.
         """
+        epoch, now_ms, gaps = logged.epoch, logged.now_ms, logged.skipped or {}
         tables = self._defined.tables()
         rows = 0
         ahead: list[LateBatch] = []
         largest: dict[str, Mapping[str, int]] = {}
         delivered: list[Delivered] = []
+        counts: dict[str, RowCounts] = {}
         for each in taken:
             table = tables[each.table]
             done = self._inlets.take(each, epoch, now_ms)
             segment = done.segment
             rows += done.rows
+            counts[each.table] = with_dropped(done.counts, gaps.get(each.table))
             if segment is not None and done.delivered is None:
                 segment = self._upserts.resolve(table, segment, versions[each.table].before, epoch)
             if segment is not None:
@@ -287,10 +335,12 @@ class EpochRunner:
                 kept = self._defined.time_settings.late_rows_kept
                 ahead.append(as_late(each.table, table.event_time, done.ahead, epoch, kept))
             if table.connector is not None:
-                delivered.append(Delivered(each, segment, done.rows, done.largest, done.ahead))
+                delivered.append(
+                    Delivered(each, segment, done.rows, done.largest, done.ahead, done.counts)
+                )
         self._launcher.barriers.took(epoch, delivered)
         self._inlets.ahead()
-        return rows, ahead, largest
+        return rows, ahead, largest, counts
 
 
 def files_of(versions: Mapping[str, TraceVersions]) -> set[str]:

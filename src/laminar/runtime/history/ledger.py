@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,7 +189,7 @@ class Ledger:
         finally:
             self.pins.remove(pinned)
 
-    def forget_through(self, through: int, connected: Mapping[str, Any]) -> None:
+    def forget_through(self, through: int, connected: Collection[str]) -> None:
         """Let go of logged epochs, and of pushed rows, that no replay will ask for any more.
 
         Args:

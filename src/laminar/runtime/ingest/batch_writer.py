@@ -6,7 +6,7 @@ Files that were written ahead mean nothing until a manifest names them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,12 @@ from laminar.bridge import (
     PipelineBridge,
     ProcessBatch,
 )
+from laminar.bridge.messages import RowBatch
+from laminar.model.row_counts import RowCounts, Skipped
 from laminar.model.trace import Segment
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.arriving_rows import RowTimes, numbered, without_part
+from laminar.runtime.ingest.range_note import RangeNote, joined, largest_of
 from laminar.store import Range, SegmentStore, discard
 
 
@@ -37,6 +40,8 @@ class ReadRange:
     """Part of the source -> its largest event time."""
     delivered: int | None = None
     """Set if the segment is a delta of its table already: how many rows the source gave for it."""
+    counts: RowCounts = field(default_factory=RowCounts)
+    """What became of its rows."""
 
     @property
     def rows(self) -> int:
@@ -52,8 +57,15 @@ class ReadRange:
         segment = segments[0] if segments else None
         if len(segments) == 2:
             segment = segments[0].joined(segments[1])
-        marks = _largest_of((self.largest, other.largest))
-        return ReadRange(segment, concatenated(tables) if tables else None, marks)
+        marks = largest_of((self.largest, other.largest))
+        ahead, counts = concatenated(tables) if tables else None, self.counts + other.counts
+        return ReadRange(segment, ahead, marks, counts=counts)
+
+    def counted(self, note: RangeNote) -> ReadRange:
+        """Return it with what became of its rows."""
+        stored = 0 if self.segment is None else self.segment.rows
+        late = 0 if self.ahead is None else self.ahead.num_rows
+        return replace(self, counts=note.counted(stored, late))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +241,27 @@ class BatchWriter:
         return True
 
     def _written(self, batch: ProcessBatch, place: int) -> ReadRange:
-        stored = [part.rows.taken for part in batch.parts if isinstance(part.rows, Stored)]
-        tables = [part.rows for part in batch.parts if isinstance(part.rows, pa.Table)]
-        if not tables:
+        stored = [
+            part.rows.taken.counted(_note(part))
+            for part in batch.parts
+            if isinstance(part.rows, Stored)
+        ]
+        parts = [part for part in batch.parts if isinstance(part.rows, pa.Table)]
+        if not parts:
             return stored[0] if stored else ReadRange(None)
-        marks = _largest_of(part.note or {} for part in batch.parts)
-        written = self.segments.write(self.number, concatenated(tables), marks, place=place)
+        rows = concatenated([part.rows for part in parts])
+        marks = joined(map(_note, batch.parts)).marks
+        written = self.segments.write(self.number, rows, marks, place=place)
+        written = written.counted(joined(map(_note, parts)))
         return stored[0].joined(written) if stored else written
+
+    def skipped(self, taken: Range) -> Skipped | None:
+        """Return what was let go right before a range that is ready; None if nothing was."""
+        ready = self._prepared
+        if ready is None or ready.range != taken:
+            return None
+        rows, after = ready.taken.counts.dropped, ready.batches[0].parts[0].after
+        return Skipped(after, rows) if rows or after != taken.start else None
 
     def take(self, taken: Range, epoch: int) -> ReadRange | None:
         """Hand over what is ready; None if that is another range."""
@@ -269,9 +295,5 @@ def concatenated(tables: Sequence[pa.Table]) -> pa.Table:
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
 
 
-def _largest_of(marks: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for each in marks:
-        for part, mark in each.items():
-            found[part] = max(mark, found.get(part, mark))
-    return found
+def _note(part: RowBatch) -> RangeNote:
+    return RangeNote.from_json(part.note, part.num_rows)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from laminar.bridge import BridgeCounters
-from laminar.checkpoint.in_flight import InFlight
-from laminar.errors import Backpressure, TableRedefined, UnknownRelation
+from laminar.checkpoint.in_flight import Delivered, InFlight
+from laminar.connectors import Source, close
+from laminar.errors import Backpressure, ConnectorHung, TableRedefined, UnknownRelation
+from laminar.model.row_counts import RowCounts, Skipped
+from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.settings import wall_clock
-from laminar.runtime.catalog.source_options import parse
+from laminar.runtime.catalog.source_options import may_drop, parse
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import SourceDrift
+from laminar.runtime.ingest.away_sources import AwaySources, SourceHealth, reason_of
 from laminar.runtime.ingest.batch_writer import ReadRange
+from laminar.runtime.ingest.connector_building import call_seconds
 from laminar.runtime.ingest.connector_inlet import SourceInlet
+from laminar.runtime.ingest.connector_thread import CLOSING_SECONDS, ConnectorThread, Left
 from laminar.runtime.ingest.inlet import Inlet, InletContext
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.ingest.pushed_inlet import PushedInlet
@@ -119,10 +126,12 @@ class ConnectorDagBridge:
         self._signals = 0
         self._running = False
         self._drift = SourceDrift()
+        self._counting: Mapping[str, RowCounts] = {}
         self.on_running: Callable[[bool], object] = lambda _runs: None
         """Told when a loop in the background starts or stops."""
         self.is_sink: Callable[[], bool] = lambda: False
         """Tells whether the caller is a sink that is being called."""
+        self._wall = clock
         self.clock = monotonic if clock is wall_clock else lambda: clock() / 1000
         self._context = InletContext(
             store,
@@ -134,7 +143,12 @@ class ConnectorDagBridge:
             self._is_gated,
             lambda: self.running,
             lambda name: self._ledger.turn.inside(name),
+            self.thread_of,
+            lambda name, error: self.away.note(name, error),
         )
+        self.away = AwaySources(self.clock)
+        """Sources whose connector cannot be built, or does not answer."""
+        self._threads: dict[int, tuple[Source, ConnectorThread]] = {}
 
     @property
     def running(self) -> bool:
@@ -160,8 +174,38 @@ class ConnectorDagBridge:
         known = {key: time for key, time in read.items() if time is not None}
         return self._drift.is_ahead(name, known)
 
+    def thread_of(self, definition: TableDefinition, source: Source) -> ConnectorThread:
+        """Return where the code of a connector runs: the same for all ways in that it ever has."""
+        seconds = call_seconds(definition)
+        _, thread = self._threads.setdefault(
+            id(source), (source, ConnectorThread(definition.name, seconds))
+        )
+        thread.seconds = seconds
+        return thread
+
+    def close_source(self, source: Source) -> None:
+        """Close a connector that no way leads from any more; one that hangs is left alone."""
+        _, thread = self._threads.pop(id(source), (source, None))
+        if thread is None:
+            thread = ConnectorThread("a source that was left", CLOSING_SECONDS)
+        thread.end(partial(close, source))
+
+    def is_away(self, name: str) -> bool:
+        """Whether nothing can be asked of a source now."""
+        return name in self.away
+
+    def hangs(self, name: str) -> bool:
+        """Whether a call is out that the connector of a source was left alone with."""
+        source = self._defined.sources.get(name)
+        found = self._threads.get(id(source))
+        return source is not None and found is not None and found[1].is_out
+
     def of(self, name: str) -> Inlet:
-        """Return the inlet of a table; it is opened where the last epoch left it."""
+        """Return the inlet of a table; it is opened where the last epoch left it.
+
+        Raises:
+            SourceAway: its connector is not there.
+        """
         self._end_other(name)
         with self._opening:
             definition = self._defined.catalog.definitions.get(name)
@@ -186,6 +230,8 @@ class ConnectorDagBridge:
         position = manifest.offsets.get(definition.name)
         source = self._defined.sources.get(definition.name)
         options = parse(definition.options, pushed=source is None)
+        if source is None and definition.connector is not None:
+            raise self.away.error(definition.name)
         if source is None:
             return PushedInlet(definition, options, context, self._ledger.pending, position or 0)
         return SourceInlet(definition, source, options, context, position, manifest.epoch)
@@ -209,25 +255,69 @@ class ConnectorDagBridge:
         for each in inlets:
             mark = said.get(each.definition.name)
             # A watermark that was said counts from this epoch on: the rows before it must, too.
-            taken = each.cut(epoch, whole=whole or mark is not None, until=mark)
+            taken = self._cut(each, epoch, whole=whole or mark is not None, until=mark)
             if taken is not None:
                 found.append(taken)
         return found
 
+    def _cut(self, inlet: Inlet, epoch: int, *, whole: bool, until: int | None) -> Range | None:
+        """Return what an epoch may take of a source; one that hangs is away, others go on."""
+        name = inlet.definition.name
+        try:
+            return inlet.cut(epoch, whole=whole, until=until)
+        except Left:
+            return None
+        except ConnectorHung as error:
+            self.away.note(name, error)
+            return None
+        except Exception as error:
+            if isinstance(inlet, SourceInlet):
+                inlet.failed(error)
+            raise
+
     def _read(self) -> list[str]:
         """Return the tables to read; one that keeps what is used waits until somebody uses it."""
         unread = self._pruning.is_unread
-        return [name for name in self._defined.tables() if not unread(name)]
+        return [
+            name for name in self._defined.tables() if not unread(name) and name not in self.away
+        ]
+
+    def skipped(self, taken: Iterable[Range]) -> dict[str, Skipped]:
+        """Return source -> what it let go right before the range that an epoch is to take."""
+        known = {each.table: self._inlets.get(each.table) for each in taken}
+        found = {
+            each.table: inlet.skipped(each)
+            for each in taken
+            if (inlet := known[each.table]) is not None
+        }
+        return {name: each for name, each in found.items() if each is not None}
+
+    def origins(self) -> dict[str, int]:
+        """Return where tables begin whose rows are pushed: before the first, not nowhere."""
+        return {name: 0 for name, each in self._defined.tables().items() if each.connector is None}
+
+    def dropping(self) -> frozenset[str]:
+        """Return the sources that may let rows go."""
+        return frozenset(
+            name
+            for name, each in self._defined.tables().items()
+            if may_drop(parse(each.options, pushed=each.connector is None).strategy)
+        )
 
     def take(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
         """Hand over a range; one that no bridge has ready, as in a replay, is read now."""
-        inlet = self.of(taken.table)
         waits = self._ledger.in_flight.take(taken, epoch)
         if waits is None:
-            return inlet.take(taken, epoch, now_ms)
+            try:
+                return self.of(taken.table).take(taken, epoch, now_ms)
+            except ConnectorHung as error:
+                self.away.note(taken.table, error)
+                raise
         # A checkpoint kept its rows: their source may not have them any more.
-        inlet.restart(taken.end, epoch)
-        return ReadRange(waits.segment, waits.ahead, waits.largest, waits.rows)
+        if taken.table not in self.away:
+            self.of(taken.table).restart(taken.end, epoch)
+        counts = waits.counts or _counted(waits)
+        return ReadRange(waits.segment, waits.ahead, waits.largest, waits.rows, counts)
 
     def ahead(self) -> None:
         """Read what comes next while an epoch runs."""
@@ -300,8 +390,9 @@ class ConnectorDagBridge:
         return True
 
     def say(self, table: str, watermark: int) -> None:
-        """Send a watermark behind the rows of a table."""
-        self.of(table).say(watermark)
+        """Send a watermark behind the rows of a table; one that is away has none on their way."""
+        if table not in self.away:
+            self.of(table).say(watermark)
 
     # The loop in the background
 
@@ -336,7 +427,48 @@ class ConnectorDagBridge:
         found = {name: each.error for name, each in tuple(self._inlets.items())}
         return {name: error for name, error in found.items() if error is not None}
 
+    def health(self) -> dict[str, SourceHealth]:
+        """Return how the sources are doing that a connector brings rows to."""
+        gated = self._ledger.manifest.state.gated
+        return {
+            name: self._health(name, is_gated=name in gated)
+            for name, each in self._defined.tables().items()
+            if each.connector is not None
+        }
+
+    def _health(self, name: str, *, is_gated: bool) -> SourceHealth:
+        away, inlet = self.away.get(name), self._inlets.get(name)
+        if away is not None:
+            return SourceHealth("away", away.reason, away.attempts, self._at(away.next_try))
+        if isinstance(inlet, SourceInlet) and inlet.error is not None:
+            at = self._at(inlet.next_poll)
+            return SourceHealth("failing", reason_of(inlet.error), inlet.failures, at)
+        return SourceHealth("gated" if is_gated else "running")
+
+    def _at(self, due: float) -> int:
+        """Return a time of our clock as milliseconds from 1970."""
+        return self._wall() + round((due - self.clock()) * 1000)
+
     # Counters and lifetime
+
+    @contextmanager
+    def counting(self, counts: Mapping[str, RowCounts]) -> Iterator[None]:
+        """Let a commit inside say what became of the rows that its epoch took."""
+        self._counting = counts
+        try:
+            yield
+        finally:
+            self._counting = {}
+
+    def saved(self, state: EngineState) -> EngineState:
+        """Return what a manifest says with what became of all rows so far."""
+        so_far, now = self._ledger.manifest.state.counts, self._counting
+        found = {
+            name: so_far.get(name, RowCounts()) + now.get(name, RowCounts())
+            for name in self._defined.tables()
+            if name in so_far or name in now
+        }
+        return replace(state, counts=found)
 
     def counters(self) -> dict[str, BridgeCounters]:
         """Return what went through each bridge."""
@@ -362,6 +494,12 @@ class ConnectorDagBridge:
         with self._opening:
             if self._leaving.get(name) is inlet:
                 del self._leaving[name]
+
+
+def _counted(waits: Delivered) -> RowCounts:
+    """Return what became of rows that a version has kept which did not count them."""
+    late = 0 if waits.ahead is None else waits.ahead.num_rows
+    return RowCounts(waits.rows + late, waits.rows, late=late)
 
 
 LOOP = "laminar-loop"

@@ -8,27 +8,39 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from laminar.bridge import BridgeCounters, PipelineBridge, SpillLog, SpillToDisk
 from laminar.bridge.messages import Step
 from laminar.bridge.spill import SPILL, SpillFile
-from laminar.connectors.source import ArrowSource, Source
-from laminar.errors import Backpressure
+from laminar.connectors.source import ArrowSource, RefusingSource, Source
+from laminar.errors import Backpressure, ConnectorHung
+from laminar.model.row_counts import Skipped
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions
 from laminar.runtime.ingest.arriving_rows import RowTimes, filled
 from laminar.runtime.ingest.batch_writer import BatchWriter, ReadRange, SegmentWriter, Stored
+from laminar.runtime.ingest.connector_thread import (
+    CLOSING_SECONDS,
+    ConnectorThread,
+    Left,
+    in_background,
+)
+from laminar.runtime.ingest.continuity import checked_offset
 from laminar.runtime.ingest.inlet import InletContext
+from laminar.runtime.ingest.range_note import RangeNote
 from laminar.runtime.ingest.range_reader import RangeReader
 from laminar.store import Range
 from laminar.store.names import folder_name
+
+_T = TypeVar("_T")
 
 
 class Poller:
@@ -39,6 +51,7 @@ class Poller:
 
     Args:
         source: what is read.
+        thread: where the connector's code runs.
         context: what all inlets share.
         bridge: where ranges go.
         writer: the other side, which numbers what is read.
@@ -50,6 +63,7 @@ class Poller:
     def __init__(
         self,
         source: Source,
+        thread: ConnectorThread,
         context: InletContext,
         bridge: PipelineBridge,
         writer: BatchWriter,
@@ -62,7 +76,9 @@ class Poller:
         self._chars = definition.chars
         self._source = source
         self._arrow = source if isinstance(source, ArrowSource) else None
-        self._spark = RangeReader(source, writer.segments, context.workspace)
+        self._thread = thread
+        self._spark = RangeReader(source, writer.segments, context.workspace, self._call)
+        self._is_over = False
         self._times = writer.segments.times
         # For the life of a bridge: whoever changes what is kept lets another one be opened.
         self._prefix = context.pruning.stage(definition)
@@ -72,7 +88,8 @@ class Poller:
         self._sending = sending
         self._position = position
         self._way = deque(way)
-        self._unsent: tuple[pa.Table | Stored, Range, dict[str, int]] | None = None
+        self._unsent: tuple[pa.Table | Stored, Range, RangeNote] | None = None
+        self._dropped = 0  # rows that were let go since the last range that was sent
         self._is_alone = False  # Spark numbers rows as it reads them: none may wait before them
 
     def may_poll(self) -> bool:
@@ -94,7 +111,8 @@ class Poller:
             return self._send(*self._unsent)
         if self._way:
             return self._follow()
-        end = self._source.latest_offset(self._position)
+        ask = partial(self._source.latest_offset, self._position)
+        end = checked_offset(self._name, self._position, self._call("latest_offset", ask))
         if end is None:
             return False
         return self._read(Range(self._name, self._position, end))
@@ -110,46 +128,80 @@ class Poller:
         while self._way and isinstance(file := self._way[0], SpillFile):
             self._way.popleft()
             with self._sending:
+                if self._is_over:
+                    raise Left(self._name)
                 self._bridge.adopt(file)
             self._position = file.step.end
         return True
 
     def _read(self, taken: Range) -> bool:
-        rows, marks = self.load(taken, self._writer.number)
+        rows, note = self.load(taken, self._writer.number)
         was_alone, self._is_alone = not self._writer.has_rows(), isinstance(rows, Stored)
         if isinstance(rows, Stored) and not was_alone:
             rows.discard(self._writer.segments.store.root)
             return False
-        return self._send(rows, taken, marks)
+        return self._send(rows, taken, note)
 
     def load(
         self, taken: Range, number: int, now_ms: int | None = None
-    ) -> tuple[pa.Table | Stored, dict[str, int]]:
-        """Read a range: what is kept of its rows, and how far in time all of them have come.
+    ) -> tuple[pa.Table | Stored, RangeNote]:
+        """Read a range: what is kept of its rows, and what is known of all of them.
 
         Args:
             taken: what to read.
             number: of the epoch; rows that Spark reads are numbered at once.
             now_ms: the wall clock that the epoch goes by; None if it is not begun.
         """
-        table = self._arrow and self._arrow.read_arrow(taken.start, taken.end)
+        table = None
+        if self._arrow is not None:
+            ask = partial(self._arrow.read_arrow, taken.start, taken.end)
+            table = self._call("read_arrow", ask)
         if table is None:
             done = self._spark.read(taken, number, now_ms)
-            return Stored(done), dict(done.largest)
+            late = 0 if done.ahead is None else done.ahead.num_rows
+            read = done.rows + late
+            return Stored(done), RangeNote(done.largest, read, refused=self._refused(taken))
         table = filled(table, self._chars)
         marks = self._times.largest(table, now_ms)  # of all rows, wanted or not
-        return table if self._prefix is None else self._prefix(table), marks
+        kept = table if self._prefix is None else self._prefix(table)
+        unused = table.num_rows - kept.num_rows
+        return kept, RangeNote(marks, table.num_rows, unused, self._refused(taken))
 
-    def _send(self, rows: pa.Table | Stored, taken: Range, marks: dict[str, int]) -> bool:
-        high = max(marks.values(), default=None)
+    def _refused(self, taken: Range) -> int:
+        source = self._source
+        if not isinstance(source, RefusingSource):
+            return 0
+        return self._call("refused", partial(source.refused, taken.start, taken.end))
+
+    def _call(self, what: str, work: Callable[[], _T], /) -> _T:
+        found = self._thread.call(what, work)
+        if self._is_over:
+            raise Left(self._name)
+        return found
+
+    def end(self) -> None:
+        """Send nothing from now on: another one takes its place. `sending` is held."""
+        self._is_over = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether another one has taken its place."""
+        return self._is_over
+
+    def _send(self, rows: pa.Table | Stored, taken: Range, note: RangeNote) -> bool:
+        high = max(note.marks.values(), default=None)
+        sent = replace(note, dropped=self._dropped).to_json()
         try:
             with self._sending:
-                self._bridge.send_batch(
-                    rows, event_time=high, start=taken.start, end=taken.end, note=marks
+                if self._is_over:
+                    raise Left(self._name)
+                is_taken = self._bridge.send_batch(
+                    rows, event_time=high, start=taken.start, end=taken.end, note=sent
                 )
         except Backpressure:
-            self._unsent = (rows, taken, marks)
+            self._unsent = (rows, taken, note)
             return False
+        self._dropped = 0 if is_taken else self._dropped + note.read + note.refused
         self._unsent = None
         self._position = taken.end
         return True
@@ -184,12 +236,11 @@ class SourceInlet:
         self._asking = threading.Lock()
         self._sending = threading.Lock()
         self._taking = threading.Lock()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"laminar-source-{definition.name}")
+        self.thread = context.thread(definition, source)
         self._future: Future[None] | None = None
         self._past = BridgeCounters()
         self._failures = 0
         self._is_ahead = False
-        self._is_settling = False
         self._open(position, epoch)
 
     def _open(self, position: Any, epoch: int) -> None:
@@ -207,7 +258,14 @@ class SourceInlet:
         way = () if spill is None else spill.way_from(position)
         self._writer = BatchWriter(self._segments, self.bridge, options.policy, epoch + 1, position)
         self._poller = Poller(
-            self.source, context, self.bridge, self._writer, self._sending, position, way
+            self.source,
+            self.thread,
+            context,
+            self.bridge,
+            self._writer,
+            self._sending,
+            position,
+            way,
         )
         self._barriers = 0
         self._next_poll = 0.0
@@ -230,7 +288,7 @@ class SourceInlet:
         """
         if self._future is None and not self._writer.has_rows():
             self._is_ahead = ahead
-            self._future = self._pool.submit(self._fill)
+            self._future = self._submit(self._fill)
 
     def pump(self) -> None:
         """Keep polling in the background while there is room; called again and again."""
@@ -240,34 +298,44 @@ class SourceInlet:
             self._future = None
         if self._context.clock() >= self._next_poll and self._poller.may_poll():
             self._is_ahead = True  # of any epoch: one that is asked for later looks again
-            self._future = self._pool.submit(self._keep_polling)
+            self._future = self._submit(self._keep_polling)
+
+    def _submit(self, work: Callable[[], None]) -> Future[None]:
+        return in_background(f"laminar-source-{self.definition.name}", work)
 
     def _fill(self) -> None:
-        self._poll()
+        poller = self._poller
+        self._poll(poller)
         with self._taking:
-            self._writer.form(flush=True)
+            if not poller.is_over:
+                self._writer.form(flush=True)
 
-    def _poll(self) -> bool:
+    def _poll(self, poller: Poller) -> bool:
         """Ask the connector; whether it had something, and there was room for it."""
         with self._asking, self._context.inside(self.definition.name):
-            return self._poller.poll()
+            return not poller.is_over and poller.poll()
 
     def _keep_polling(self) -> None:
+        poller = self._poller
         try:
             found = True
-            while found and self._context.is_running() and not self._is_settling:
-                found = self._poll()
+            while found and self._context.is_running() and not poller.is_over:
+                found = self._poll(poller)
                 with self._taking:
-                    is_ready = self._writer.form(flush=False)
+                    is_ready = not poller.is_over and self._writer.form(flush=False)
                 if is_ready:
                     self._context.wake()
-            self.error, self._failures = None, 0
-            if self._poller.may_poll():  # there was nothing, rather than no room
+            self._mended()
+            if poller.may_poll():  # there was nothing, rather than no room
                 self._next_poll = self._context.clock() + self.options.poll_interval_ms / 1000
+        except Left:
+            return
         except Exception as error:  # of a connector; the loop tells it, and polling goes on later
-            self._failures += 1
-            self.error = error
-            self._next_poll = self._context.clock() + min(5.0, 0.1 * 2**self._failures)
+            if poller.is_over:
+                return
+            self.failed(error)
+            if isinstance(error, ConnectorHung):
+                self._context.on_hung(self.definition.name, error)
         self._context.wake()
 
     # What epochs take
@@ -286,7 +354,9 @@ class SourceInlet:
                 return self._writer.ready
         looked = self._wait()
         if not looked and not self._writer.has_rows():
-            self._poll()
+            self._poll(self._poller)
+        if not self._context.is_running():
+            self._mended()
         with self._sending:
             self.bridge.send_checkpoint(epoch)
             self._barriers += 1
@@ -320,10 +390,15 @@ class SourceInlet:
 
     def _read_again(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
         with self._asking, self._context.inside(self.definition.name):
-            rows, marks = self._poller.load(taken, epoch, now_ms)
+            rows, note = self._poller.load(taken, epoch, now_ms)
         if isinstance(rows, Stored):
-            return rows.taken
-        return self._segments.write(epoch, rows, marks, now_ms=now_ms)
+            return rows.taken.counted(note)
+        return self._segments.write(epoch, rows, note.marks, now_ms=now_ms).counted(note)
+
+    def skipped(self, taken: Range) -> Skipped | None:
+        """Return what was let go right before a range that `cut` has returned."""
+        with self._taking:
+            return self._writer.skipped(taken)
 
     def committed(self, end: Any) -> None:
         """Forget what an epoch has taken, now that it is committed."""
@@ -336,6 +411,26 @@ class SourceInlet:
     def consumed(self) -> Any:
         """Where the last range ended that an epoch took."""
         return self._writer.consumed
+
+    def failed(self, error: Exception) -> None:
+        """Note that it could not be read; the loop tries again, later each time."""
+        self._failures += 1
+        self.error = error
+        pause = min(5.0, 0.1 * 2 ** min(self._failures, 10))
+        self._next_poll = self._context.clock() + pause
+
+    def _mended(self) -> None:
+        self.error, self._failures = None, 0
+
+    @property
+    def failures(self) -> int:
+        """How often it could not be read in a row."""
+        return self._failures
+
+    @property
+    def next_poll(self) -> float:
+        """When the loop asks it again."""
+        return self._next_poll
 
     @property
     def deadline(self) -> float | None:
@@ -350,22 +445,25 @@ class SourceInlet:
     # Lifetime
 
     def restart(self, position: Any, epoch: int) -> None:
-        """Go on from a committed position: an epoch has failed, or another one was restored."""
-        self._settle()
-        with self._asking, self._sending, self._taking:
+        """Go on from a committed position: an epoch has failed, or another one was restored.
+
+        A poll that is on its way is not waited for: what it brings, nobody takes.
+        """
+        with self._sending, self._taking:
+            self._poller.end()
+            self._future = None
             self._past = replace(self.counters, waiting=0, waiting_bytes=0)
             self._writer.discard()
             self._open(position, epoch)
 
-    def _settle(self) -> None:
-        future, self._future = self._future, None
-        if future is not None:
-            self._is_settling = True  # a source that drops would be polled for ever
-            future.exception()  # waits; what went wrong is met again, or mended
-            self._is_settling = False
-
     def close(self) -> None:
-        """End the thread; what was read ahead is read again another time."""
-        self._settle()
-        self._pool.shutdown(wait=True)
-        self.bridge.close()
+        """End polling; what was read ahead is read again another time.
+
+        A poll that is on its way gets a moment to end, so that it leaves nothing half done.
+        """
+        with self._sending:
+            self._poller.end()
+            self.bridge.close()
+        future, self._future = self._future, None
+        if future is not None and not self.thread.is_out:
+            wait([future], CLOSING_SECONDS)

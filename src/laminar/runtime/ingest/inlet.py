@@ -9,10 +9,12 @@ from typing import Any, Protocol
 
 from laminar.bridge import BridgeCounters, PipelineBridge
 from laminar.connectors.source import Source
+from laminar.model.row_counts import Skipped
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.catalog.source_options import InletOptions
 from laminar.runtime.ingest.batch_writer import ReadRange
+from laminar.runtime.ingest.connector_thread import ConnectorThread
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import Range, SegmentStore
@@ -38,6 +40,10 @@ class InletContext:
     """Whether epochs follow each other by themselves, so that polling does, too."""
     inside: Callable[[str], AbstractContextManager[None]]
     """Marks a connector's code: an epoch may wait for it, so it must not wait for one."""
+    thread: Callable[[TableDefinition, Source], ConnectorThread]
+    """Connector of a table -> where its code runs."""
+    on_hung: Callable[[str, Exception], object] = lambda _name, _error: None
+    """Told of a connector that does not return while the loop polls it."""
 
 
 class Inlet(Protocol):
@@ -121,6 +127,10 @@ class Inlet(Protocol):
             epoch: the epoch that takes it.
             now_ms: the wall clock that the epoch goes by.
         """
+        ...
+
+    def skipped(self, taken: Range) -> Skipped | None:
+        """Return what was let go right before a range that `cut` has returned; asked once."""
         ...
 
     def committed(self, end: Any) -> None:

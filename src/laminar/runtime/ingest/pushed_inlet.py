@@ -7,6 +7,7 @@ that spills finds them spilled already.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +21,13 @@ from laminar.bridge import (
     ProcessBatch,
     SpillToDisk,
 )
+from laminar.model.row_counts import Skipped
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions
 from laminar.runtime.ingest.arriving_rows import RowTimes, numbered
 from laminar.runtime.ingest.batch_writer import ReadRange, SegmentWriter, concatenated
 from laminar.runtime.ingest.inlet import InletContext
+from laminar.runtime.ingest.range_note import RangeNote
 from laminar.store import PendingBatch, PendingLog, Range
 
 
@@ -68,6 +71,8 @@ class PushedInlet:
         self._segments = SegmentWriter(definition, context.store, times)
         self._lock = threading.Lock()
         self._past = BridgeCounters()
+        self._told: deque[tuple[int, int]] = deque()  # end of a range, rows dropped before it
+        self._told_of = 0
         self._is_closed = False
         self._open(position)
 
@@ -164,8 +169,17 @@ class PushedInlet:
         prefix = self._context.pruning.stage(self.definition)
         kept = rows if prefix is None else prefix(rows)
         done = self._segments.write(epoch, kept, marks, now_ms=now_ms)
+        note = RangeNote(marks, rows.num_rows, rows.num_rows - kept.num_rows)
         self._go_on_after(taken)
-        return done
+        return done.counted(note)
+
+    def skipped(self, taken: Range) -> Skipped | None:
+        """Return how many rows were let go since the last range that was taken."""
+        with self._lock:
+            rows = self.counters.dropped - self._told_of
+            self._told_of += rows
+            self._told.append((taken.end, rows))
+        return Skipped(taken.start, rows) if rows else None
 
     def _go_on_after(self, taken: Range) -> None:
         with self._lock:
@@ -178,7 +192,10 @@ class PushedInlet:
             self._position = taken.end
 
     def committed(self, end: Any) -> None:
-        """The log forgets rows by itself, once no replay can ask for them."""
+        """Forget what was dropped before; the log forgets rows once no replay can ask for them."""
+        with self._lock:
+            while self._told and self._told[0][0] <= end:
+                self._told.popleft()
 
     @property
     def deadline(self) -> float | None:
@@ -193,6 +210,8 @@ class PushedInlet:
     def restart(self, position: Any, epoch: int) -> None:  # noqa: ARG002
         """Go on from a committed position."""
         with self._lock:
+            self._told_of -= sum(rows for _, rows in self._told)
+            self._told.clear()
             self._restart(position or 0)
 
     def _restart(self, position: int) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import pyarrow.parquet as pq
 
 from laminar.connectors.source import Source, explain_failure
+from laminar.errors import ConnectorHung
 from laminar.model.trace import Segment
 from laminar.runtime.ingest.arriving_rows import (
     WHOLE,
@@ -16,8 +19,24 @@ from laminar.runtime.ingest.arriving_rows import (
     numbered_frame,
 )
 from laminar.runtime.ingest.batch_writer import ReadRange, SegmentWriter, concatenated
+from laminar.runtime.ingest.connector_thread import Left
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import Range, discard
+
+_T = TypeVar("_T")
+
+
+class Call(Protocol):
+    """Makes a call into a connector."""
+
+    def __call__(self, what: str, work: Callable[[], _T], /) -> _T:
+        """Return what the call returns."""
+        ...
+
+
+def directly(_what: str, work: Callable[[], _T], /) -> _T:
+    """Make a call here and now."""
+    return work()
 
 
 class RangeReader:
@@ -27,11 +46,17 @@ class RangeReader:
         source: what is read.
         segments: writes again what has rows in the future.
         workspace: epoch -> where Spark works for it.
+        call: makes a call into the connector.
     """
 
     def __init__(
-        self, source: Source, segments: SegmentWriter, workspace: Callable[[int], Workspace]
+        self,
+        source: Source,
+        segments: SegmentWriter,
+        workspace: Callable[[int], Workspace],
+        call: Call = directly,
     ) -> None:
+        self._call = call
         self._source = source
         self._segments = segments
         self._times = segments.times
@@ -62,11 +87,13 @@ class RangeReader:
         workspace = self._workspace(number)
         source, spark, times = self._source, workspace.session, self._times.columns
         try:
-            frame = source.read(spark, taken.start, taken.end)
+            frame = self._call("read", partial(source.read, spark, taken.start, taken.end))
             if self._segments.definition.chars:
                 frame = filled_frame(frame, self._segments.definition.chars)
             frame = numbered_frame(frame, number)
             return workspace.store.write_frame(taken.table, number, frame, times)
+        except (ConnectorHung, Left):
+            raise
         except Exception as error:
             raise explain_failure(
                 source, taken.table, spark, taken.start, taken.end, error

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from laminar.checkpoint.storage import CheckpointStorage
-from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import close
-from laminar.errors import DatabaseNotFound, LaminarError, SegmentMissing
+from laminar.errors import DatabaseNotFound, SegmentMissing
 from laminar.model.trace import WEIGHT, Manifest, Segment, Trace
 from laminar.model.trace_name import own_traces
 from laminar.runtime.catalog.definitions import (
@@ -26,11 +27,16 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     from_json,
 )
+from laminar.runtime.ingest.connector_building import Building, call_seconds
+from laminar.runtime.ingest.connector_thread import ConnectorThread
 from laminar.runtime.output.sink_state import SinkMode, stored_status
 from laminar.runtime.scheduling.epoch_plan import Skip
 from laminar.runtime.scheduling.view_progress import ViewProgress
 from laminar.store import ManifestStore, PendingLog
 from laminar.store.cursors import CursorStore
+
+ASKING_SECONDS = 5.0
+"""So long a connector may take to say whether it has more."""
 
 _TRIES = 3
 """A file may go while it is read: the process that writes has moved on. Then look again."""
@@ -312,14 +318,17 @@ def _weights(path: Path) -> int:
 
 def _has_more(definition: TableDefinition, offset: Any) -> bool | None:
     """Ask the connector whether there is more; None if it is not known here, or cannot tell."""
+    thread = ConnectorThread(definition.name, min(call_seconds(definition), ASKING_SECONDS))
     try:
-        spec = SourceSpec(definition.name, definition.schema, definition.options)
-        source = create_source(str(definition.connector), spec)
-    except LaminarError:
+        building = Building(definition)
+        source = building.result(thread.seconds)
+    except Exception:
+        building.abandon()
         return None
     try:
-        return source.latest_offset(offset) is not None
-    except LaminarError:
+        return thread.call("latest_offset", partial(source.latest_offset, offset)) is not None
+    except Exception:
         return None
     finally:
-        close(source)
+        with suppress(Exception):
+            thread.end(partial(close, source))

@@ -117,6 +117,7 @@ def _source(engine: Engine, node: DagNode) -> None:
         if connector is not None:
             with engine.ledger.turn(f"the connector of {node.name}"):
                 engine.defined.sources[node.name] = connector
+                engine.work.inlets.away.forget(node.name)
         return
     columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
     create_table(

@@ -8,12 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector, begin_sink
-from laminar.connectors.source import Source, close
+from laminar.connectors.source import Source
+from laminar.connectors.source_registry import alterable_options, with_absolute_paths
 from laminar.delta.program import Program
-from laminar.errors import HasDependents, NotSupported, SchemaExists, SchemaNotEmpty
+from laminar.errors import (
+    HasDependents,
+    NotSupported,
+    OptionIsFixed,
+    SchemaExists,
+    SchemaNotEmpty,
+    TableRedefined,
+)
 from laminar.runtime.catalog.definitions import (
     LateDefinition,
     OperatorDefinition,
@@ -21,11 +30,12 @@ from laminar.runtime.catalog.definitions import (
     ViewDefinition,
 )
 from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
-from laminar.runtime.catalog.source_options import changed, parse
+from laminar.runtime.catalog.source_options import FIXED, OWN, changed, for_connector, parse
 from laminar.runtime.engine.call_all import call_all
-from laminar.runtime.engine.open import build_source
 from laminar.runtime.event_time.late_batch import LATE_ROWS
 from laminar.runtime.ingest.column_rules import refuse_unfit_rules, refuse_unfit_types
+from laminar.runtime.ingest.connector_building import build_source, shut
+from laminar.runtime.ingest.continuity import checked_offset
 from laminar.runtime.output.bounded_call import bounded, end_aside
 from laminar.runtime.output.sink_definition import SinkDefinition, merged
 from laminar.runtime.relations.trace_versions import versions_of
@@ -51,6 +61,10 @@ def create_table(engine: Engine, definition: TableDefinition, source: Source | N
     engine.ledger.turn.refuse_inside(f"CREATE {name}")
     refuse_unfit_types(definition, engine.defined.catalog.typer)
     refuse_unfit_rules(definition, engine.defined.catalog.typer)
+    options = absolute(definition.connector, definition.options)
+    if options != definition.options:
+        sql = with_source_options(definition.sql, options) if definition.sql else ""
+        definition = replace(definition, options=options, sql=sql)
     made = build_source(definition) if source is None else None  # may take its time: no turn yet
     try:
         with engine.changing(f"CREATE {name}"):
@@ -58,7 +72,7 @@ def create_table(engine: Engine, definition: TableDefinition, source: Source | N
             _let_in(engine, definition, source or made)
     except Exception:
         if made is not None:
-            close(made)
+            shut(name, made)
         raise
 
 
@@ -77,21 +91,85 @@ def _let_in(engine: Engine, definition: TableDefinition, source: Source | None) 
         raise
 
 
-def configure_source(engine: Engine, name: str, given: Mapping[str, str]) -> None:
-    """Set options of the way in of a source, from the next batch on."""
-    with engine.changing(f"options of {name}"):
-        name = engine.defined.catalog.resolve(name)
-        definition = engine.defined.catalog.definitions[name]
-        if not isinstance(definition, TableDefinition) or not definition.is_source:
-            raise NotSupported(f'options of "{name}", which is no source', "name a source")
-        options = changed(definition.options, given)
-        parse(options, pushed=definition.connector is None)
-        sql = with_source_options(definition.sql, options) if definition.sql else ""
-        engine.defined.catalog.definitions[name] = replace(definition, options=options, sql=sql)
-        engine.ledger.recommit()
-        end = engine.work.inlets.forget(name)  # opened again with the options of now
-    if end is not None:
-        end()
+def alter_source(engine: Engine, name: str, given: Mapping[str, str]) -> None:
+    """Set options of a source; it goes on from where it is committed.
+
+    All is tried before anything changes: a connector is built with the new options, and asked from
+    the committed offset on.
+
+    Raises:
+        OptionIsFixed: what was read so far would mean something else.
+    """
+    name = engine.defined.catalog.resolve(name)
+    before = engine.defined.catalog.definitions[name]
+    if not isinstance(before, TableDefinition) or not before.is_source:
+        raise NotSupported(f'options of "{name}", which is no source', "name a source")
+    engine.ledger.turn.refuse_inside(f"ALTER SOURCE {name}")
+    strange = for_connector(given)
+    _refuse_fixed(before, given, strange)
+    options = absolute(before.connector, changed(before.options, given))
+    parse(options, pushed=before.connector is None)
+    sql = with_source_options(before.sql, options) if before.sql else ""
+    after = replace(before, options=options, sql=sql)
+    made = _tried(engine, after) if strange else None
+    old: list[Callable[[], object]] = []
+    try:
+        with engine.changing(f"ALTER SOURCE {name}"):
+            if engine.defined.catalog.definitions.get(name) != before:
+                raise TableRedefined(name)
+            engine.defined.catalog.definitions[name] = after
+            engine.ledger.recommit()
+            old += _replaced(engine, name, made)
+            made = None
+    finally:
+        if made is not None:
+            engine.work.inlets.close_source(made)
+    call_all(old)
+
+
+def _refuse_fixed(
+    definition: TableDefinition, given: Mapping[str, str], strange: Mapping[str, str]
+) -> None:
+    free = alterable_options(definition.connector or "")
+    if definition.connector is None and strange:
+        raise NotSupported(f"{next(iter(strange))} without a connector", "leave it out")
+    for option in given:
+        if option.lower() in FIXED or (option in strange and option not in free):
+            raise OptionIsFixed(definition.name, option, sorted({*free, *(OWN - FIXED)}))
+
+
+def _tried(engine: Engine, definition: TableDefinition) -> Source:
+    """Build a connector, and let it say whether it can go on from where its source is."""
+    made = build_source(definition)
+    if made is None:
+        raise NotSupported("options of an object of Python code", "hand in another one with run")
+    inlets, name = engine.work.inlets, definition.name
+    start = engine.ledger.manifest.offsets.get(name)
+    try:
+        ask = partial(made.latest_offset, start)
+        checked_offset(name, start, inlets.thread_of(definition, made).call("latest_offset", ask))
+    except BaseException:
+        inlets.close_source(made)
+        raise
+    return made
+
+
+def _replaced(engine: Engine, name: str, made: Source | None) -> list[Callable[[], object]]:
+    """Let a source go on with other options, and maybe another connector; return what closes."""
+    inlets, sources = engine.work.inlets, engine.defined.sources
+    way, was = inlets.forget(name), sources.get(name)  # opened again with the options of now
+    ends: list[Callable[[], object]] = [] if way is None else [way]
+    if made is not None:
+        sources[name] = made
+        inlets.away.forget(name)
+        if was is not None:
+            ends.append(partial(inlets.close_source, was))
+    return ends
+
+
+def absolute(connector: str | None, options: Mapping[str, str]) -> dict[str, str]:
+    """Return options of a source with its paths as they are from everywhere."""
+    return dict(options) if connector is None else with_absolute_paths(connector, options)
 
 
 def create_view(engine: Engine, definition: ViewDefinition) -> None:
@@ -237,7 +315,7 @@ def _forget_log(engine: Engine, dropped: tuple[str, ...]) -> None:
     engine.ledger.wal.withdraw(engine.ledger.epoch + 1)
     for epoch in (each for each in logged if engine.ledger.in_flight.holds(each.epoch)):
         left = [each for each in epoch.ranges if each.table not in dropped]
-        engine.ledger.wal.begin(epoch.epoch, left, epoch.now_ms, epoch.said)
+        engine.ledger.wal.begin(epoch.epoch, left, epoch.now_ms, epoch.said, epoch.skipped)
     engine.work.runner.forget_log(engine.ledger.epoch)
 
 

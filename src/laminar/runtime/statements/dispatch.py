@@ -27,6 +27,7 @@ from laminar.runtime.ingest.primary_keys import refuse_unfit_keys
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.statements.create_drop import (
     alter_sink,
+    alter_source,
     create_schema,
     create_table,
     create_view,
@@ -100,6 +101,9 @@ class StatementRunner:
             s.DropSchema: self._drop_schema,
             s.AlterView: self._alter_view,
             s.AlterSink: self._alter_sink,
+            s.AlterSource: lambda each: alter_source(
+                engine, self._table(each.name), dict(each.options)
+            ),
             s.Drop: self._drop,
             s.Insert: self._insert,
             s.Delete: lambda each: dml.delete_where(each.table, each.where),

@@ -56,6 +56,8 @@ def gate(engine: Engine, source: str, *, closed: bool) -> None:
         gated = before | {source} if closed else before - {source}
         with scheduler.with_progress(replace(scheduler.progress, gated=gated)):
             engine.ledger.recommit()
+    if not closed:
+        engine.returns.now(source)
 
 
 def _forgive(engine: Engine, view: str) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from laminar.model.event_time import END_OF_TIME
+from laminar.model.row_counts import RowCounts
 from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.catalog.redaction import shown_definition, shown_options
 from laminar.runtime.epoch.late_rows import read_kept
 from laminar.runtime.event_time.late_batch import LATE_ROWS
+from laminar.runtime.ingest.away_sources import SourceHealth
 from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def _sources(engine: Engine, snapshot: Snapshot) -> Rows:
+    health = engine.work.inlets.health()
     for name, each in snapshot.catalog.definitions.items():
         if not isinstance(each, TableDefinition):
             continue
@@ -38,7 +41,22 @@ def _sources(engine: Engine, snapshot: Snapshot) -> Rows:
             None if offset is None else json.dumps(offset),
             waits,
             shown_definition(each) or None,
+            *_counts(snapshot.manifest.state.counts.get(name, RowCounts())),
+            *_told(health.get(name) or SourceHealth(_pushed(name, snapshot))),
         )
+
+
+def _pushed(name: str, snapshot: Snapshot) -> str:
+    return "gated" if name in snapshot.manifest.state.gated else "running"
+
+
+def _told(of: SourceHealth) -> tuple[Any, ...]:
+    due = None if of.next_try_ms is None else of.next_try_ms * 1000
+    return of.state, of.reason, of.attempts, due
+
+
+def _counts(of: RowCounts) -> tuple[int, ...]:
+    return of.read, of.stored, of.dropped, of.refused, of.late
 
 
 def _watermarks(engine: Engine, _snapshot: Snapshot) -> Rows:
@@ -72,7 +90,10 @@ TABLES = (
         columns(
             "name string, kind string, connector string, options map<string,string>,"
             " columns array<string>, primary_key array<string>, position string,"
-            " pending_rows bigint, definition string"
+            " pending_rows bigint, definition string,"
+            " rows_read bigint, rows_stored bigint, rows_dropped bigint, rows_refused bigint,"
+            " rows_late bigint,"
+            " state string, reason string, attempts bigint, next_try timestamp"
         ),
         _sources,
     ),

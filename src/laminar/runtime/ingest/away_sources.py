@@ -1,0 +1,132 @@
+"""Sources whose connector could not be built, or does not answer: away, and tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from laminar.errors import LaminarError, RowDoesNotFit, SourceAway
+from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.ingest.connector_building import Building
+
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 60.0
+
+NOT_GIVEN = "it is an object of Python code: run the DAG again that it is part of"
+"""Why a source is away that nobody has handed in since the database was opened."""
+
+
+def pause_after(attempts: int) -> float:
+    """Return how many seconds pass before the next try: twice as long each time, up to a minute."""
+    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempts - 1, 10))
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what went wrong in one line, without rows."""
+    if not isinstance(error, LaminarError):
+        return f"{type(error).__name__}: {error}".splitlines()[0][:500]
+    detail = "" if isinstance(error, RowDoesNotFit) or not error.detail else f": {error.detail}"
+    return f"{error.code}: {error.message}{detail}".replace("\n", " ")[:500]
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """Why a source is away, and when it is tried again."""
+
+    reason: str
+    attempts: int
+    next_try: float
+    """By the clock of the bridges, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHealth:
+    """How a source is doing."""
+
+    state: str
+    """`running`, `gated`, `failing` (it is asked again, later each time) or `away`."""
+    reason: str | None = None
+    attempts: int = 0
+    next_try_ms: int | None = None
+    """Milliseconds from 1970."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that the constructor takes."""
+        return asdict(self)
+
+
+class AwaySources:
+    """Those of one database.
+
+    Whoever steps, polls or resumes tries those again that are due. A constructor that hangs is not
+    called again before it has returned.
+
+    Args:
+        clock: seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._known: dict[str, Away] = {}
+        self._building: dict[str, Building] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def get(self, name: str) -> Away | None:
+        """Return how a source is away; None if it is not."""
+        return self._known.get(name)
+
+    def all(self) -> dict[str, Away]:
+        """Return all of them."""
+        return dict(self._known)
+
+    def error(self, name: str) -> SourceAway:
+        """Return what to raise for who needs its rows now."""
+        known = self._known.get(name)
+        return SourceAway(name, "it is gone" if known is None else known.reason)
+
+    def note(self, name: str, error: BaseException) -> None:
+        """Note that a source is away, once more."""
+        known = self._known.get(name)
+        attempts = 1 if known is None else known.attempts + 1
+        self._known[name] = Away(reason_of(error), attempts, self._clock() + pause_after(attempts))
+
+    def again(self, name: str) -> None:
+        """Note that a source has been tried once more, for the same reason."""
+        known = self._known[name]
+        attempts = known.attempts + 1
+        due = self._clock() + pause_after(attempts)
+        self._known[name] = Away(known.reason, attempts, due)
+
+    def due(self) -> list[str]:
+        """Return the sources that may be tried again."""
+        now = self._clock()
+        return [name for name, each in tuple(self._known.items()) if each.next_try <= now]
+
+    def hurry(self, name: str) -> None:
+        """Let a source be due at once, as if it had not been tried before."""
+        known = self._known.get(name)
+        if known is not None:
+            self._known[name] = Away(known.reason, 0, self._clock())
+
+    def begin(self, definition: TableDefinition) -> Building:
+        """Return the connector that is on its way; it is begun if none of this definition is."""
+        found = self._building.get(definition.name)
+        if found is None or (found.is_done and found.definition != definition):
+            if found is not None:
+                found.abandon()
+            found = self._building[definition.name] = Building(definition)
+        return found
+
+    def taken(self, name: str) -> None:
+        """Forget a connector that has come, or failed to."""
+        self._building.pop(name, None)
+
+    def forget(self, name: str) -> None:
+        """Forget a source: it is back, or dropped."""
+        self._known.pop(name, None)
+        building = self._building.pop(name, None)
+        if building is not None:
+            building.abandon()

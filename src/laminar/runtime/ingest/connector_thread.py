@@ -1,0 +1,145 @@
+"""Where a connector's code runs: on a thread of its own that nobody waits for without an end.
+
+It is a daemon, so a process can exit whatever a connector does.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextvars import Context, copy_context
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from laminar.errors import ConnectorHung
+from laminar.errors.dag import ConnectorError
+
+CLOSING_SECONDS = 5.0
+"""So long a connector may take to close, or to come back from the call before that."""
+
+_LOG = logging.getLogger("laminar.sources")
+_T = TypeVar("_T")
+_Job = tuple[Context, Callable[[], Any], "Future[Any]"]
+
+
+class Left(Exception):
+    """A connector was left meanwhile: what it would have said is wanted by nobody."""
+
+
+def in_background(name: str, work: Callable[[], _T]) -> Future[_T]:
+    """Run something on a daemon thread of its own."""
+    future: Future[_T] = Future()
+    job = (copy_context(), work, future)
+    threading.Thread(target=_do, args=job, name=name, daemon=True).start()
+    return future
+
+
+class ConnectorThread:
+    """Calls into one connector, one after the other, each with a deadline.
+
+    Law: no call is made while one is out that has missed its deadline. So a connector that hangs
+    holds one thread and one call, however often it is asked.
+
+    Args:
+        source: whose connector it is.
+        seconds: how long a call may take.
+    """
+
+    def __init__(self, source: str, seconds: float) -> None:
+        self._source = source
+        self.seconds = seconds
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._late: tuple[str, Future[Any]] | None = None
+        self._gate = threading.Lock()  # that nothing is asked of it once it is to close
+        self._is_ended = False
+        self.hung = 0
+        """How many calls have missed their deadline."""
+
+    @property
+    def is_out(self) -> bool:
+        """Whether a call is out that was left alone."""
+        return self._late is not None and not self._late[1].done()
+
+    def call(self, what: str, work: Callable[[], _T], seconds: float | None = None) -> _T:
+        """Do something with the connector.
+
+        Args:
+            what: the call, for who reads that it hangs.
+            work: makes it.
+            seconds: how long it may take, if not as long as others.
+
+        Raises:
+            ConnectorHung: it, or one before it, has not returned in time.
+            Left: it is closed, or about to be.
+        """
+        late, limit = self._late, self.seconds if seconds is None else seconds
+        if late is not None and not late[1].done():
+            raise ConnectorHung(self._source, late[0], self.seconds)
+        with self._gate:
+            if self._is_ended:
+                raise Left(self._source)
+            future = self._put(work)
+        if not wait([future], limit).done:
+            self._late = (what, future)
+            self.hung += 1
+            raise ConnectorHung(self._source, what, limit)
+        found: _T = future.result()
+        return found
+
+    def end(self, closing: Callable[[], object]) -> None:
+        """Close the connector as the last thing that is done with it.
+
+        Who calls this waits for a moment, and not at all if a call is out: then the connector is
+        closed once that comes back.
+        """
+        was_out = self.is_out
+        with self._gate:
+            future = self._put(closing)
+            self._jobs.put(None)
+            self._is_ended = True
+        if not was_out and wait([future], min(self.seconds, CLOSING_SECONDS)).done:
+            future.result()
+            return
+        _LOG.warning("a connector that hangs was left alone", extra={"source": self._source})
+
+    def _put(self, work: Callable[[], _T]) -> Future[_T]:
+        future: Future[_T] = Future()
+        if self._thread is None:
+            name = f"laminar-connector-{self._source}"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+        self._jobs.put((copy_context(), work, future))
+        return future
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            _do(*job)
+            del job  # nothing of it is held while the next one is waited for
+
+
+def _do(context: Context, work: Callable[[], Any], future: Future[Any]) -> None:
+    try:
+        future.set_result(context.run(work))
+    except Exception as error:
+        future.set_exception(error)
+    except BaseException as error:  # such as SystemExit: nobody else would hear of it
+        lost = ConnectorError("a connector", error)
+        lost.__cause__ = error
+        future.set_exception(lost)
+
+
+def closed_when_done(future: Future[_T], close: Callable[[_T], object]) -> None:
+    """Close what a call makes that nobody waits for any more."""
+
+    def ended(done: Future[_T]) -> None:
+        if done.exception() is None:
+            try:
+                close(done.result())
+            except Exception:
+                _LOG.warning("a connector could not be closed", exc_info=True)
+
+    future.add_done_callback(partial(ended))
