@@ -14,6 +14,7 @@ from laminar.delta.accumulators import (
     times,
 )
 from laminar.delta.decimal_averages import averages_exactly, decimal_quotient
+from laminar.delta.decimal_sums import WHOLE, high_of, joined, low_of
 from laminar.plan.nodes import AggCall
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ PRODUCTS = [
     (18, "99999999999999999999.999999999999999999", -1),
     (18, "-0.000000000000000001", -1),
     (10, "1.0000000001", 2),
+    (10, "0.0000000001", 2),
     (7, "1111111111111111111111111111111.1111111", 7),
     (6, "11111111111111111111111111111111.111111", -9),
     (0, "99999999999999999999999999999999999999", -1),
@@ -124,6 +126,53 @@ def test_a_decimal_times_a_weight_keeps_all_digits(spark: SparkSession) -> None:
         session = spark.newSession()
         session.conf.set("spark.sql.ansi.enabled", plain)
         assert list(session.sql(f"SELECT {', '.join(items)}").collect()[0]) == expected
+
+
+SUMS = [
+    ["9", "9", "-9"],
+    ["-9", "-9", "9"],
+    ["99999999999999999999999999999999999999"] * 3
+    + ["-99999999999999999999999999999999999999"] * 2,
+    ["99999999999999999999999999999999999999", "1", "-6"],
+    ["-99999999999999999999999999999999999999", "-100000000000000000000", "99999999999999999999"],
+    ["-99999999999999999999999999999999999999", "-100000000000000000000", "100000000000000000000"],
+    ["90000000000000000000000000000000000000", "9999999999999999999999999999999999999"],
+    ["90000000000000000000000000000000000000", "10000000000000000000000000000000000000"],
+    ["-60000000000000000000000000000000000000", "-60000000000000000000000000000000000000"],
+    ["100000000000000000000", "-1"],
+    ["0"],
+]
+"""In units of the last digit; what they make fits DECIMAL(38,s), but for three."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("scale", [0, 6, 10, 20, 21, 38])
+def test_a_sum_of_decimals_that_fits_is_exact_by_parts(spark: SparkSession, scale: int) -> None:
+    session, kind = spark.newSession(), f"decimal(38,{scale})"
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    given = [(place, text) for place, texts in enumerate(SUMS) for text in texts]
+    rows = ", ".join(f"({place}, '{text}E-{scale}', 1L)" for place, text in given)
+    low = times(low_of("v", kind), "w", kind)
+    high = times(high_of("v", kind), "w", WHOLE)
+    found = session.sql(
+        f"SELECT g, {joined('l', 'h', kind)} AS s FROM (SELECT g, SUM({low}) AS l, SUM({high}) AS h"
+        f" FROM (SELECT g, CAST(v AS {kind}) AS v, w FROM VALUES {rows} t(g, v, w)) GROUP BY g)"
+    ).collect()
+    totals = {place: sum(map(int, texts)) for place, texts in enumerate(SUMS)}
+    with localcontext(prec=60):
+        fits = {place: Decimal(total).scaleb(-scale) for place, total in totals.items()}
+    assert dict(found) == {
+        place: value if abs(totals[place]) < 10**38 else None for place, value in fits.items()
+    }
+    assert sum(value is None for _, value in found) == 3
+
+
+def test_only_a_sum_that_may_outgrow_its_type_has_parts() -> None:
+    calls = (call("sum", "c1"), call("sum", "c2"), call("avg", "c2"))
+    made = Accumulators(calls, {"c1": "decimal(19,4)", "c2": "decimal(20,4)"})
+    assert made.finishes[0].uses == ("__a1", "__a2")
+    assert made.finishes[1].uses == ("__a5", "__a3", "__a4")
+    assert made.finishes[1].signs == {"__a3", "__a4"}
 
 
 def test_sums_are_kept_in_a_kind_that_holds_them() -> None:

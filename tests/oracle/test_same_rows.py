@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from laminar.errors import LaminarError, RowNotFound
+from laminar.errors import LaminarError, OperatorError, RowNotFound
 from laminar.session import connect
 from laminar.testing import Oracle
 
@@ -123,6 +124,67 @@ def test_a_sum_that_outgrew_its_type_is_there_again(spark: SparkSession) -> None
             db.sql("SELECT * FROM v").rows()
         oracle.delete("t", [(1, MOST), (1, MOST)])
         oracle.step()
+
+
+DECIMAL_SUMS = {
+    "by_group": "SELECT k, SUM(d) AS s FROM t GROUP BY k",
+    "in_all": "SELECT SUM(d) AS s, SUM(w) AS w FROM t WHERE k = 1",
+    "of_sums": "SELECT COUNT(s) AS n, MAX(s) AS hi FROM by_group",
+    "distinct": "SELECT k, SUM(DISTINCT d) AS s FROM t GROUP BY k",
+    "windows": "SELECT k, w, SUM(d) OVER (PARTITION BY k) AS s FROM t",
+}
+MUCH, LITTLE = Decimal("9" * 28 + ".9999999999"), Decimal("0.0000000001")
+WIDEST = Decimal("9" * 38)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_sum_of_decimals_is_there_whenever_it_fits(spark: SparkSession, ansi: str) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.ansi.enabled", ansi)
+    settings = {"spark.sql.ansi.enabled": ansi}
+    with connect(spark=session) as db:
+        db.execute("SET laminar.retry_backoff_ms = 0; SET laminar.max_failures = 9")
+        oracle = Oracle(db, spark, settings=settings)
+        oracle.table("t", "k INT, d DECIMAL(38,10), w DECIMAL(38,0)")
+        for name, sql in DECIMAL_SUMS.items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+        oracle.insert("t", [(1, MUCH, WIDEST), (2, -LITTLE, Decimal(0)), (2, -LITTLE, None)])
+        oracle.step()
+        oracle.delete("t", [(1, MUCH, WIDEST)])
+        oracle.insert("t", [(1, MUCH.copy_negate(), WIDEST.copy_negate())])
+        oracle.step()
+        too_much = [(3, MUCH, WIDEST), (3, LITTLE, WIDEST)]
+        oracle.insert("t", too_much)
+        if ansi == "true":
+            with pytest.raises(OperatorError, match="cannot be represented"):
+                db.step()
+        else:
+            oracle.step()
+        oracle.delete("t", too_much[1:])
+        oracle.step()
+
+
+@pytest.mark.spark
+def test_a_sum_of_decimals_outgrows_its_type_on_the_way_only(spark: SparkSession) -> None:
+    """Spark's own answer depends on the order of its rows here."""
+    with connect(spark=spark) as db:
+        db.execute("CREATE TABLE t (k INT, d DECIMAL(38,10))")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, SUM(d) AS s FROM t GROUP BY k")
+        least = MUCH.copy_negate()
+        db.insert("t", [(1, MUCH), (1, MUCH), (1, MUCH), (1, least), (1, least), (1, LITTLE)])
+        db.insert("t", [(1, LITTLE.copy_negate())])
+        db.step()
+        assert db.sql("SELECT * FROM v").rows() == [(1, MUCH)]
+        db.insert("t", [(1, LITTLE)])
+        db.step()
+        with pytest.raises(LaminarError, match="cannot be represented"):
+            db.sql("SELECT * FROM v").rows()
+        db.delete("t", [(1, MUCH), (1, MUCH)])
+        db.insert("t", [(1, MUCH)])
+        db.delete("t", [(1, LITTLE)])
+        db.step()
+        assert db.sql("SELECT * FROM v").rows() == [(1, Decimal(0))]
 
 
 @pytest.mark.spark

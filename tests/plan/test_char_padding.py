@@ -11,7 +11,7 @@ from laminar.plan.reasons import NoRule, Reason
 from laminar.plan.scope import text
 from laminar.testing import FixedTyper
 
-CHARS = {"c1": 3, "c2": 5}
+CHARS = {"c1": "char(3)", "c2": "char(5)", "c3": "array<char(3)>", "c4": "array<char(5)>"}
 
 
 def rendered(condition: str) -> str:
@@ -35,6 +35,8 @@ def rendered(condition: str) -> str:
         ("c1 = c9", "c1 = c9"),
         ("c9 = 'a'", "c9 = 'a'"),
         ("c1 = 1", "c1 = 1"),
+        ("c3 = array('a')", "c3 = ARRAY('a')"),
+        ("c3[0] = 'a'", "c3[0] = 'a'"),
         ("c1 = NULL", "c1 = NULL"),
         ("c1 || '' = 'a'", "c1 || '' = 'a'"),
         ("c1 IN ('a', 'bcde')", "RPAD(c1, 4) IN ('a   ', 'bcde')"),
@@ -64,6 +66,10 @@ def test_the_shorter_side_is_filled_up(condition: str, expected: str) -> None:
         "filter(xs, x -> x = c1)",
         "struct(c1, 1)",
         "named_struct('k', c1)",
+        "c3 = c4",
+        "c3 IN (c4)",
+        "CASE c3 WHEN c4 THEN 1 END",
+        "struct(c3)",
     ],
 )
 def test_what_is_not_known_has_no_rule(condition: str) -> None:
@@ -75,19 +81,19 @@ def test_what_is_not_known_has_no_rule(condition: str) -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("SELECT c, d AS e, c || '' AS f FROM t", (("c", 3), ("e", 5))),
-        ("SELECT k FROM (SELECT c AS k, count(*) FROM t GROUP BY c)", (("k", 3),)),
-        ("SELECT c FROM t UNION ALL SELECT d FROM t", (("c", 3),)),
+        ("SELECT c, d AS e, c || '' AS f FROM t", (("c", "char(3)"), ("e", "char(5)"))),
+        ("SELECT k FROM (SELECT c AS k, count(*) FROM t GROUP BY c)", (("k", "char(3)"),)),
+        ("SELECT c FROM t UNION ALL SELECT d FROM t", (("c", "char(3)"),)),
         ("SELECT 'x' AS c UNION ALL SELECT d FROM t", ()),
         ("SELECT max(c) AS c FROM t", ()),
-        ("SELECT c, z FROM t, LATERAL (SELECT t.c AS z)", (("c", 3),)),
+        ("SELECT c, z FROM t, LATERAL (SELECT t.c AS z)", (("c", "char(3)"),)),
         ("SELECT (SELECT c FROM t LIMIT 1) AS c FROM t", ()),
-        ("SELECT * FROM t a FULL JOIN (SELECT c FROM t) b USING (c)", (("d", 5),)),
+        ("SELECT * FROM t a FULL JOIN (SELECT c FROM t) b USING (c)", (("d", "char(5)"),)),
     ],
 )
 def test_a_column_stays_one_and_what_is_computed_is_none(
-    query: str, expected: tuple[tuple[str, int], ...]
+    query: str, expected: tuple[tuple[str, str], ...]
 ) -> None:
-    declared = {"t": (("c", 3), ("d", 5))}
+    declared = {"t": (("c", "char(3)"), ("d", "char(5)"))}
     made = lower(parse_query(query), {"t": ("c", "d")}, FixedTyper(), chars=declared)
     assert made.chars == expected

@@ -1,5 +1,7 @@
 """CHAR(n) is kept, shown and compared as Spark does it: the truth is a table of Spark's own."""
 
+# ruff: noqa: E501 - a case is one line
+
 from __future__ import annotations
 
 import re
@@ -263,7 +265,7 @@ def test_values_are_cut_and_filled_up_whatever_the_way_in(db: laminar.Database) 
     for wrong in ("INSERT INTO k VALUES ('abcd', 'a', 1)", "UPDATE k SET c = 'abcd' WHERE n = 1"):
         with pytest.raises(TextTooLong) as caught:
             db.execute(wrong)
-        assert "CHAR(3)" in caught.value.detail
+        assert "CHAR(3)" in (caught.value.detail or "")
     with pytest.raises(DuplicateKey):
         db.insert("k", [("a ", "b", 1)])
     db.execute("UPDATE k SET v = 'z', c = 'q' WHERE c = 'ab'")
@@ -380,3 +382,64 @@ def test_connectors_fill_up_what_is_short(spark: SparkSession, tmp_path: Path, k
                 assert_same_bag(db.sql(query).rows(), expected)
     finally:
         truth.sql("DROP TABLE char_given")
+
+
+NESTED = """i INT, st STRUCT<c: CHAR(3), v: VARCHAR(3)>, a ARRAY<CHAR(3)>, m MAP<CHAR(2), CHAR(3)>,
+    st2 STRUCT<c: CHAR(5), v: VARCHAR(3)>, a5 ARRAY<CHAR(5)>, ss ARRAY<STRUCT<c: CHAR(2), n: INT>>"""
+NESTED_ROWS = """VALUES
+    (1, named_struct('c', 'a', 'v', 'a    '), array('a', 'bc'), map('k', 'a'),
+        named_struct('c', 'a', 'v', 'a'), array('a', 'bc'), array(named_struct('c', 'x', 'n', 1))),
+    (2, NULL, NULL, NULL, NULL, NULL, NULL),
+    (3, named_struct('c', CAST(NULL AS STRING), 'v', 'abc'), array(NULL, 'a'),
+        map('k', CAST(NULL AS STRING)), named_struct('c', 'abc', 'v', 'abc'), array(NULL), array(NULL)),
+    (4, named_struct('c', 'abc', 'v', 'abc'), array('x'), map('kk', 'abc   '),
+        named_struct('c', 'abc', 'v', 'abc'), array('x'), array())"""
+NESTED_QUERIES = """
+SELECT i, st.c, st.v, get(a, 0) AS e, size(a) AS n, m['k'] AS o, m['k '] AS p, st2.c AS q, get(ss, 0).c AS r FROM n
+SELECT i FROM n WHERE st.c = 'a'
+SELECT i FROM n WHERE st.c = st2.c
+SELECT i FROM n WHERE st = st2
+SELECT i FROM n WHERE st <=> st2
+SELECT i FROM n WHERE a = a5
+SELECT i FROM n WHERE a IN (a5)
+SELECT i FROM n WHERE a[0] = 'a'
+SELECT i FROM n WHERE array_contains(a, 'a')
+SELECT i FROM (SELECT i, a AS b, a5 FROM n) WHERE b = a5
+SELECT i, e FROM (SELECT i, e FROM n LATERAL VIEW explode(a) x AS e) WHERE e = 'a'
+SELECT i, c FROM (SELECT i, st.* FROM n) WHERE c = 'a'
+SELECT x.i, y.i AS j FROM n x JOIN n y ON x.a = y.a5
+""".strip().splitlines()
+
+
+def test_texts_of_a_length_inside_of_other_types(spark: SparkSession, tmp_path: Path) -> None:
+    truth, wrong = spark.newSession(), []
+    try:
+        truth.sql(f"CREATE DATABASE char_nested LOCATION '{tmp_path / 'truth'}'")
+        truth.sql("USE char_nested")
+        truth.sql(f"CREATE TABLE n ({NESTED}) USING parquet")
+        truth.sql(f"INSERT INTO n {NESTED_ROWS}")
+        with laminar.connect(tmp_path / "db", spark=spark) as db:
+            db.execute(f"CREATE TABLE n ({NESTED})")
+            told = [row[1] for row in db.execute("DESCRIBE n").rows()]
+            assert told[1:3] == ["struct<c:char(3),v:varchar(3)>", "array<char(3)>"]
+            for at, query in enumerate(NESTED_QUERIES):
+                db.execute(f"CREATE MATERIALIZED VIEW v{at} AS {query}")
+            db.execute(f"INSERT INTO n {NESTED_ROWS}")
+            db.insert("n", [{"i": 5, "st": {"c": "a", "v": "b"}, "a": ["a"], "a5": ["a  "]}])
+            for bad in ({"a": ["abcd"]}, {"st": {"c": "a", "v": "abcd"}}, {"m": {"kkk": "a"}}):
+                with pytest.raises(TextTooLong):
+                    db.insert("n", [bad])
+            db.drain()
+            db.execute("DELETE FROM n WHERE i = 5")
+            db.drain()
+            for at, query in enumerate(NESTED_QUERIES):
+                expected = answer(truth, query)
+                for asked in (f"SELECT * FROM v{at}", query):
+                    try:
+                        assert_same_bag(db.sql(asked).rows(), expected)
+                    except AssertionError as error:
+                        wrong.append(f"{asked} ({query}): {error}")
+        assert not wrong, "\n".join(wrong)
+    finally:
+        truth.sql("USE default")
+        truth.sql("DROP DATABASE char_nested CASCADE")

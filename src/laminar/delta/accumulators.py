@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from laminar.delta.decimal_averages import averages_exactly, decimal_quotient, digits_of
 from laminar.delta.decimal_products import decimal_product
+from laminar.delta.decimal_sums import WHOLE, high_of, joined, outgrows
+from laminar.delta.decimal_sums import low_of as decimal_low_of
 from laminar.delta.extremes import extreme
 from laminar.delta.long_sums import CARRY, LONG, carry_of, low_of, within_range
 from laminar.model.same_row import collation_of, is_coarse
@@ -24,9 +26,6 @@ COUNT = "__n"
 
 _NARROW = frozenset(("tinyint", "smallint", "int"))
 _FLOATING = frozenset(("float", "double"))
-WHOLE = "decimal(38,0)"
-"""Whole numbers without an end in sight: an average has one where the sum outgrows BIGINT."""
-
 _SUMMED = {"floating": "DOUBLE"}
 
 
@@ -102,6 +101,13 @@ class Finish:
     name: str
     template: str
     uses: tuple[str, ...]
+    parts: int = 1
+    """How many of the last it uses are parts of its value: if all of them are positive, it is."""
+
+    @property
+    def signs(self) -> frozenset[str]:
+        """Accumulators that show that the result is positive."""
+        return frozenset(self.uses[-self.parts :])
 
     def over(self, prefix: str) -> str:
         """Render over accumulator columns with a prefix."""
@@ -196,6 +202,14 @@ class Accumulators:
             f"COALESCE(SUM({partial}), {zero})", "SUM", kind, f"COALESCE(SUM({value}), {zero})"
         )
 
+    def _sum_of_parts(self, call: AggCall) -> Finish:
+        """The sum of a decimal that may outgrow its type (`delta/decimal_sums.py`)."""
+        column, kind = call.args[0], self._types[call.args[0]]
+        low = self._sum(decimal_low_of(column, kind), summed_kind(kind))
+        high = self._sum(high_of(column, kind), WHOLE)
+        template = f"IF({{0}} = 0, NULL, {joined('{1}', '{2}', summed_kind(kind))})"
+        return Finish(call.name, template, _names(self._count_values(column), low, high), 2)
+
     def _finish(self, call: AggCall) -> Finish:
         args = call.args
         match call.function:
@@ -209,6 +223,8 @@ class Accumulators:
                 carried = (self._count_values(args[0]), *self._long_sum(args[0]))
                 result = within_range("{2}", "{1}")
                 return Finish(call.name, f"IF({{0}} = 0, NULL, {result})", _names(*carried))
+            case "sum" if outgrows(self._types[args[0]]):
+                return self._sum_of_parts(call)
             case "sum":
                 uses = (self._count_values(args[0]), self._sum(args[0]))
                 return Finish(call.name, "IF({0} = 0, NULL, {1})", _names(*uses))
@@ -233,6 +249,7 @@ class Accumulators:
 
     def _average(self, call: AggCall) -> Finish:
         column = call.args[0]
+        # Whole numbers without an end in sight: the sum may outgrow BIGINT.
         wide = WHOLE if self._types[column] == "bigint" else ""
         count, total = self._count_values(column), self._sum(column, wide)
         digits = digits_of(self._types[column])

@@ -39,5 +39,17 @@ def _negative(value: str, scale: int) -> str:
 
 def _in_whole_units(value: str, weight: str, scale: int) -> str:
     """Count in units of the last digit, for which a product of whole numbers is exact."""
-    units = f"CAST(CONCAT(CAST({value} AS STRING), 'E{scale}') AS DECIMAL(38,0))"
-    return f"CAST(CONCAT(CAST({units} * {weight} AS STRING), 'E-{scale}') AS DECIMAL(38,{scale}))"
+    return of_last_digits(f"{last_digits(value, scale)} * {weight}", scale)
+
+
+def last_digits(value: str, scale: int) -> str:
+    """Render how many units of its last digit a value with a scale is.
+
+    Its digits come from `format_number`: a cast to STRING writes 1E-10 where ANSI is off.
+    """
+    return f"CAST(REGEXP_REPLACE(FORMAT_NUMBER({value}, {scale}), '[,.]', '') AS DECIMAL(38,0))"
+
+
+def of_last_digits(units: str, scale: int) -> str:
+    """Render the value that is so many units of its last digit."""
+    return f"CAST(CONCAT(CAST({units} AS STRING), 'E-{scale}') AS DECIMAL(38,{scale}))"

@@ -80,7 +80,7 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 _WIDE = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT, exp.DataType.Type.DECIMAL)
 _TEXTS = (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR)
 _FOLLOWS_SIGN = frozenset(("count_star", "count", "count_if", "sum", "avg", "min", "max"))
-"""Calls that are greater than zero if their last accumulator is."""
+"""Calls that are greater than zero if the accumulators of their value are."""
 
 
 def guard_of(node: Node, types: Mapping[str, str]) -> Guard | None:
@@ -152,6 +152,6 @@ def holds(guard: Guard, relation: Merged, positive: frozenset[str]) -> bool:
     calls = {call.name: call.function for call in relation.node.calls}
     finishes = {each.name: each for each in relation.accumulators.finishes}
     return all(
-        calls.get(name) in _FOLLOWS_SIGN and finishes[name].uses[-1] in positive
+        calls.get(name) in _FOLLOWS_SIGN and finishes[name].signs <= positive
         for name in guard.divisors
     )

@@ -44,7 +44,7 @@ class Shape:
     columns: tuple[str, ...]
     types: tuple[str, ...]
     chars: Chars = ()
-    """Those of its columns that Spark compares as CHAR(n), each with n; their type is STRING."""
+    """Those of its columns that Spark compares as CHAR(n), as they were declared."""
 
     @property
     def ddl(self) -> str:

@@ -156,10 +156,13 @@ class TextTooLong(RuleBroken):
 
     code: ClassVar[str] = "LMR-4022"
 
-    def __init__(self, relation: str, column: str, length: int, kind: str = "VARCHAR") -> None:
+    def __init__(
+        self, relation: str, column: str, length: int | None, kind: str = "VARCHAR"
+    ) -> None:
+        holds = f"{kind}({length}) holds {length} characters"
         super().__init__(
             f'a text is too long for "{column}" of "{relation}"',
-            detail=f"{kind}({length}) holds {length} characters",
+            detail=f"its type is {kind}" if length is None else holds,
             hint="shorten it, or declare the column STRING",
         )
         self.relation = relation

@@ -57,20 +57,38 @@ def split_top_level(text: str, separator: str = ",") -> Iterator[str]:
     yield text[start:].strip()
 
 
-def normalise_type(text: str) -> str:
-    """Return the type as Spark prints it, so that equal types are equal strings."""
+def normalise_type(text: str, *, lengths: bool = False) -> str:
+    """Return the type as Spark prints it, so that equal types are equal strings.
+
+    Text of a length is STRING to queries; with `lengths` it stays what it is.
+    """
     spelled = text.strip()
     # Only the outer keyword folds to lower case: struct field names below keep theirs.
     generic = _GENERIC.match(_lower_head(spelled))
     if generic is None:
-        return _scalar(spelled)
+        return _scalar(spelled, lengths=lengths)
     kind, inside = generic.groups()
     parts = list(split_top_level(inside))
     if kind == "struct":
-        return f"struct<{','.join(map(_struct_field, parts))}>" if inside.strip() else "struct<>"
+        fields = [_struct_field(part, lengths=lengths) for part in parts] if inside.strip() else []
+        return f"struct<{','.join(fields)}>"
     if len(parts) != (2 if kind == "map" else 1):
         raise InvalidSchema(f"{kind} with {len(parts)} type parameters", text)
-    return f"{kind}<{','.join(map(normalise_type, parts))}>"
+    return f"{kind}<{','.join(normalise_type(part, lengths=lengths) for part in parts)}>"
+
+
+def parts_of(kind: str) -> tuple[str, list[tuple[str, str]]]:
+    """Take a normalised type apart: array, map or struct, and its parts with names of fields.
+
+    A scalar type has no parts, and is returned as it is.
+    """
+    generic = _GENERIC.match(kind)
+    if generic is None:
+        return kind, []
+    inside = list(split_top_level(generic[2]))
+    if generic[1] != "struct":
+        return generic[1], [("", part) for part in inside]
+    return "struct", [split_column(part)[:2] for part in inside]
 
 
 def limits_text(text: str) -> bool:
@@ -98,13 +116,13 @@ def split_column(text: str) -> tuple[str, str, bool]:
     return name, bare, bare == kind
 
 
-def _struct_field(text: str) -> str:
+def _struct_field(text: str, *, lengths: bool) -> str:
     # Nullability is not part of the simple string of a type.
     name, kind, _ = split_column(text)
-    return f"{quoted_name(name)}:{normalise_type(kind)}"
+    return f"{quoted_name(name)}:{normalise_type(kind, lengths=lengths)}"
 
 
-def _scalar(text: str) -> str:
+def _scalar(text: str, *, lengths: bool) -> str:
     found = _SCALAR.match(" ".join(text.lower().split()))
     if found is None:
         raise InvalidSchema(f'"{text}" is not a type')
@@ -113,7 +131,8 @@ def _scalar(text: str) -> str:
     if name == "decimal":
         return _decimal(arguments, text)
     if name in _TEXT_OF_LENGTH and arguments is not None and arguments.strip().isdigit():
-        return "string"
+        kind = "varchar" if name == "varchar" else "char"
+        return f"{kind}({int(arguments)})" if lengths else "string"
     if name == "time" and arguments is None:
         return "time(6)"
     if name in _SIZED and arguments is not None:

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from laminar.model.char_columns import char_length
 from laminar.plan.reasons import NoRule, Reason
 
 _COMPARISONS = (
@@ -37,12 +38,12 @@ _COMPARE_INSIDE = ("decode", "decode_case", "equal_null", "named_struct", "struc
 """Functions in which Spark pads, or whose fields it takes for CHAR columns once they are out."""
 
 
-def padded(expression: exp.Expr, chars: Mapping[str, int]) -> exp.Expr:
+def padded(expression: exp.Expr, chars: Mapping[str, str]) -> exp.Expr:
     """Return a resolved expression with its comparisons padded.
 
     Args:
         expression: over columns of a plan.
-        chars: column of the plan -> n, for those that are CHAR(n).
+        chars: column of the plan -> its type, for those that are CHAR(n) or have it inside.
 
     Raises:
         NoRule: what Spark does here is not known.
@@ -62,19 +63,27 @@ def padded(expression: exp.Expr, chars: Mapping[str, int]) -> exp.Expr:
     return made
 
 
-def _length(node: exp.Expr | None, chars: Mapping[str, int]) -> int | None:
-    """Return n of a column of CHAR(n)."""
+def _noted(node: exp.Expr | None, chars: Mapping[str, str]) -> str | None:
+    """Return the type of a column that is CHAR(n), or has it inside."""
     column = node.unnest() if node is not None else None
     is_column = isinstance(column, exp.Column) and not column.table
     return chars.get(column.name) if is_column and column is not None else None
 
 
-def _compare(node: exp.Expr, chars: Mapping[str, int]) -> None:
+def _length(node: exp.Expr | None, chars: Mapping[str, str]) -> int | None:
+    """Return n of a column of CHAR(n)."""
+    kind = _noted(node, chars)
+    return None if kind is None else char_length(kind)
+
+
+def _compare(node: exp.Expr, chars: Mapping[str, str]) -> None:
     left, right = node.this, node.expression
     ours, theirs = _length(left, chars), _length(right, chars)
     if ours is not None and theirs is not None:
         wide = max(ours, theirs)
         left, right = _filled(left, ours, wide), _filled(right, theirs, wide)
+    elif _noted(left, chars) is not None and _noted(right, chars) is not None:
+        raise NoRule(Reason.UNKNOWN_COMPARISON, "columns with CHAR inside of their types")
     elif ours is not None and _is_text(right):
         left, right = _beside(left, ours, right)
     elif theirs is not None and _is_text(left):
@@ -90,14 +99,14 @@ def _beside(column: exp.Expr, length: int, literal: exp.Expr) -> tuple[exp.Expr,
     return _filled(column, length, wide), exp.Literal.string(text.ljust(wide))
 
 
-def _find(node: exp.In, chars: Mapping[str, int]) -> None:
+def _find(node: exp.In, chars: Mapping[str, str]) -> None:
     """Pad `c IN (...)` where all that is listed is text; Spark loses some beside a NULL."""
     length, listed = _length(node.this, chars), node.expressions
-    if length is None or node.args.get("query") is not None:
+    if _noted(node.this, chars) is None or node.args.get("query") is not None:
         return
-    if any(each.find(exp.Column) is not None for each in listed):
-        if all(_length(each, chars) is not None for each in listed):
-            raise NoRule(Reason.UNKNOWN_COMPARISON, "a CHAR column IN a list of others")
+    if all(_noted(each, chars) is not None for each in listed):
+        raise NoRule(Reason.UNKNOWN_COMPARISON, "a CHAR column IN a list of others")
+    if length is None or any(each.find(exp.Column) is not None for each in listed):
         return
     if not all(_is_text(each) for each in listed):
         raise NoRule(Reason.UNKNOWN_COMPARISON, "a CHAR column IN a list of more than texts")
@@ -107,10 +116,10 @@ def _find(node: exp.In, chars: Mapping[str, int]) -> None:
     node.set("expressions", [exp.Literal.string(each.ljust(wide)) for each in texts])
 
 
-def _search(case: exp.Case, chars: Mapping[str, int]) -> None:
+def _search(case: exp.Case, chars: Mapping[str, str]) -> None:
     """Make `CASE WHEN c = 'a'` of `CASE c WHEN 'a'`, as Spark's parser does."""
     tested = case.this
-    if _length(tested, chars) is None:
+    if _noted(tested, chars) is None:
         return
     case.set("this", None)
     for each in case.args["ifs"]:
@@ -139,7 +148,7 @@ def _is_text(node: exp.Expr) -> bool:
     return False
 
 
-def _refuse_hidden(node: exp.Expr, chars: Mapping[str, int]) -> None:
+def _refuse_hidden(node: exp.Expr, chars: Mapping[str, str]) -> None:
     """Refuse functions that compare their arguments, or make fields of them."""
     if not isinstance(node, exp.Func):
         return
@@ -148,5 +157,5 @@ def _refuse_hidden(node: exp.Expr, chars: Mapping[str, int]) -> None:
         return
     for each in node.iter_expressions():
         part = each.expression if isinstance(each, exp.PropertyEQ) else each.unalias()
-        if _length(part, chars) is not None:
+        if _noted(part, chars) is not None:
             raise NoRule(Reason.UNKNOWN_COMPARISON, f"a CHAR column in {named}")

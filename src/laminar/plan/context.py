@@ -109,7 +109,7 @@ class Context:
     times: Mapping[str, frozenset[str]] = field(default_factory=dict)  # columns of event time
     arrivals: frozenset[str] = frozenset()  # relations in lower case whose rows are numbered
     declared: Mapping[str, Chars] = field(default_factory=dict)  # relation -> its CHAR columns
-    chars: dict[str, int] = field(default_factory=dict)  # column of the plan -> n, of CHAR(n)
+    chars: dict[str, str] = field(default_factory=dict)  # column of the plan -> its CHAR(n)
     # Queries nest in expressions, and expressions in queries: these two close the circle.
     query: Callable[[exp.Expr, Domain | None, CommonTables], Lowered] = field(init=False)
     attach: Attach = field(init=False)

@@ -55,7 +55,7 @@ class Scope:
     outside: Outside | None = None
     grouped: Callable[[exp.Expr], exp.Expr] | None = None
     tied: list[exp.Expr] = field(default_factory=list)  # conditions that FROM still has to apply
-    chars: Mapping[str, int] = field(default_factory=dict)  # column -> n, of those of CHAR(n)
+    chars: Mapping[str, str] = field(default_factory=dict)  # column -> its type with CHAR(n)
 
     def after_grouping(self, rewrite: Callable[[exp.Expr], exp.Expr]) -> Scope:
         """Return the scope of what follows GROUP BY."""

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 from pyspark.sql import types as t
 
-from laminar.model.char_columns import Chars
+from laminar.model.char_columns import Chars, has_lengths
 from laminar.model.quoting import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _NOTE = "__CHAR_VARCHAR_TYPE_STRING"
-_CHAR = re.compile(r"char\((\d+)\)")
 
 
 def as_chars(frame: DataFrame, chars: Chars) -> DataFrame:
     """Return a frame some columns of which Spark compares as CHAR(n)."""
     if not chars:
         return frame
-    notes = {name: {_NOTE: f"char({length})"} for name, length in chars}
+    notes = {name: {_NOTE: kind} for name, kind in chars}
     return frame.select(
         *(
             functions.col(backquoted(name)).alias(name, metadata=notes[name])
@@ -34,9 +32,9 @@ def as_chars(frame: DataFrame, chars: Chars) -> DataFrame:
 
 
 def chars_of(schema: t.StructType) -> Chars:
-    """Return which columns Spark compares as CHAR(n)."""
-    noted = ((f.name, _CHAR.fullmatch(str(f.metadata.get(_NOTE, "")))) for f in schema.fields)
-    return tuple((name, int(found[1])) for name, found in noted if found is not None)
+    """Return which columns Spark compares as CHAR(n), or as types that have it inside."""
+    noted = ((field.name, str(field.metadata.get(_NOTE, ""))) for field in schema.fields)
+    return tuple((name, kind) for name, kind in noted if has_lengths(kind))
 
 
 def holds_chars(kind: t.DataType) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from laminar.delta.emission import Emission
 from laminar.delta.program import Shape
+from laminar.model.char_columns import as_declared
 from laminar.model.event_time import Chain, Timing
 from laminar.model.quoting import backquoted
 from laminar.model.schema import Schema
@@ -43,7 +44,7 @@ class TableDefinition:
     comment: str = ""
     properties: Pairs = ()
     chars: Pairs = ()
-    """Column -> so many characters it always has: CHAR(n)."""
+    """Column -> n of CHAR(n), or its type as declared if that has texts of a length inside."""
 
     @property
     def has_rules(self) -> bool:
@@ -68,7 +69,7 @@ class TableDefinition:
     def shape(self) -> Shape:
         """Name, columns and types; that a column is NOT NULL is lost."""
         names = tuple(name for name, _, _ in self.columns)
-        chars = tuple((name, int(length)) for name, length in self.chars)
+        chars = tuple((name, as_declared(noted)) for name, noted in self.chars)
         return Shape(self.name, names, tuple(kind for _, kind, _ in self.columns), chars)
 
     @property

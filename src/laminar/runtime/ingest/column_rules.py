@@ -27,7 +27,9 @@ from laminar.errors import (
     RuleBroken,
     TextTooLong,
 )
+from laminar.model.char_columns import text_length
 from laminar.model.trace import WEIGHT
+from laminar.runtime.ingest.text_lengths import fitted, too_long
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.sql import forbidden_functions
 from laminar.sql.nested_queries import holds_query
@@ -104,8 +106,9 @@ def refuse_unfit_types(definition: TableDefinition, typer: Analyzer) -> None:
     if definition.chars and not typer.pads_chars():
         hint = "create the database in a session that leaves them as they are in Spark"
         raise NotSupported("CHAR(n) under settings of Spark that treat it otherwise", hint)
-    texts = [(name, f"varchar({n})", True) for name, n in definition.lengths + definition.chars]
-    for name, kind, _ in (*definition.columns, *texts):
+    declared = _lengths(definition)
+    for name, plain, _ in definition.columns:
+        kind = declared.get(name, plain)
         reason = typer.unfit(kind, pushed=definition.connector is None)
         if reason:
             raise NotSupported(f'"{name}" of type {kind.upper()}: {reason}', "choose another type")
@@ -157,15 +160,15 @@ def refuse_generated(definition: TableDefinition, name: str) -> None:
 
 
 def _rules(definition: TableDefinition) -> Iterator[_Rule]:
-    relation, lengths, chars = definition.name, dict(definition.lengths), dict(definition.chars)
+    relation = definition.name
     for place, (name, value) in enumerate(definition.generated):
         given = _given(place)
         test = f"{given} IS NOT NULL AND NOT ({given} <=> {quote(name)})"
         yield _Rule(test, GeneratedOtherwise(relation, name, value))
-    for name, length in {**lengths, **chars}.items():
-        test = f"CHAR_LENGTH({quote(name)}) > {length}"
-        kind = "CHAR" if name in chars else "VARCHAR"
-        yield _Rule(test, TextTooLong(relation, name, int(length), kind))
+    for name, kind in _lengths(definition).items():
+        word, length = text_length(kind) or (kind, None)
+        error = TextTooLong(relation, name, length, word if length is None else word.upper())
+        yield _Rule(too_long(quote(name), kind), error)
     for name, condition in definition.checks:
         yield _Rule(f"NOT (\n{condition}\n)", CheckViolated(relation, name, condition))
 
@@ -175,15 +178,20 @@ def _given(place: int) -> str:
 
 
 def _cut(definition: TableDefinition, name: str, value: str) -> str:
-    """Return a text without the blanks beyond its length, and a CHAR with those up to it."""
-    is_char = name in dict(definition.chars)
-    length = dict(definition.lengths + definition.chars).get(name)
-    if length is None:
+    """Return a value with the texts in it cut, or filled up, to their lengths."""
+    kind = _lengths(definition).get(name)
+    if kind is None:
         return value
-    fits = f"CHAR_LENGTH({value}) > {length} AND CHAR_LENGTH(RTRIM({value})) <= {length}"
-    fits = f"{fits} OR CHAR_LENGTH({value}) < {length}" if is_char else fits
-    made = f"RPAD({value}, {length})" if is_char else f"LEFT({value}, {length})"
-    return f"IF({_NEW} AND ({fits}), {made}, {value})"
+    made = fitted(value, kind)
+    if text_length(kind) is None:
+        made = _cast(made, {column: kind for column, kind, _ in definition.columns}[name])
+    return f"IF({_NEW}, {made}, {value})"
+
+
+def _lengths(definition: TableDefinition) -> dict[str, str]:
+    """Return column -> its type with the lengths of texts."""
+    plain = {name: f"varchar({n})" for name, n in definition.lengths}
+    return plain | dict(definition.shape.chars)
 
 
 def _cast(value: str | None, kind: str) -> str:

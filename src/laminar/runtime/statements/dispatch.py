@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,9 @@ from laminar.errors import (
     UnknownCatalog,
     UnknownRelation,
 )
+from laminar.model.char_columns import has_lengths, text_length
 from laminar.model.trace_name import SIGNS
+from laminar.model.types import normalise_type
 from laminar.runtime.catalog.compile_view import refuse_own_columns
 from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.catalog.source_options import for_connector, parse
@@ -66,7 +67,6 @@ _MODES = {
     s.EmitKind.PERIODICALLY: Mode.PERIODIC,
 }
 
-_TEXT_OF_LENGTH = re.compile(r"\b(CHAR|CHARACTER|VARCHAR)\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 _OWN_SIGNS = f"{SIGNS}.`"
 _OWN_ENDS = tuple(f"__{version.value}" for version in Version)
 
@@ -351,9 +351,11 @@ def table_definition(statement: s.CreateTable) -> TableDefinition:
         **_rules(statement),
     )
     rules = (definition.lengths, definition.defaults, definition.generated, definition.checks)
+    hint = "leave it to the views that read it: its rows come as they are"
     if connector is not None and any(rules):
-        hint = "leave it to the views that read it: its rows come as they are"
         raise NotSupported("VARCHAR(n), DEFAULT, GENERATED or CHECK with a connector", hint)
+    if connector is not None and not all(noted.isdigit() for _, noted in definition.chars):
+        raise NotSupported("a text of a length inside of another type with a connector", hint)
     refuse_unfit_keys(definition)
     way_in = parse(options, pushed=connector is None)
     if definition.event_time is None and (way_in.alignment_group or way_in.idle_timeout_ms):
@@ -368,10 +370,16 @@ def table_definition(statement: s.CreateTable) -> TableDefinition:
 
 def _rules(statement: s.CreateTable) -> dict[str, Any]:
     """Return what a statement declares of rows, and says of columns."""
-    lengths = list(_lengths(statement))
+    kinds = [
+        (each.name, normalise_type(each.type_text, lengths=True)) for each in statement.columns
+    ]
+    plain = {name: text_length(kind) or ("", 0) for name, kind in kinds if has_lengths(kind)}
+    lengths = {name: str(n) for name, (word, n) in plain.items() if word == "varchar"}
+    # What is noted of CHAR(n) is n, and of a type that has such texts inside all of it.
+    noted = {name: str(n or dict(kinds)[name]) for name, (_, n) in plain.items()}
     return {
-        "lengths": tuple((name, n) for name, kind, n in lengths if kind == "VARCHAR"),
-        "chars": tuple((name, n) for name, kind, n in lengths if kind != "VARCHAR"),
+        "lengths": tuple(lengths.items()),
+        "chars": tuple(each for each in noted.items() if each[0] not in lengths),
         "defaults": tuple((c.name, c.default) for c in statement.columns if c.default),
         "generated": tuple((c.name, c.generated) for c in statement.columns if c.generated),
         "checks": tuple((each.name, each.condition) for each in statement.checks),
@@ -379,17 +387,6 @@ def _rules(statement: s.CreateTable) -> dict[str, Any]:
         "comment": statement.about.comment,
         "properties": statement.about.properties,
     }
-
-
-def _lengths(statement: s.CreateTable) -> Iterator[tuple[str, str, str]]:
-    """Yield column, kind and length of each text of a length."""
-    for column in statement.columns:
-        found = _TEXT_OF_LENGTH.search(column.type_text)
-        if found is None:
-            continue
-        if found[0] != column.type_text.strip():
-            raise NotSupported(f"{found[0]} inside of another type", "declare STRING there")
-        yield column.name, found[1].upper(), str(int(found[2]))
 
 
 def view_definition(statement: s.CreateView, defaults: Callable[[str], str]) -> ViewDefinition:

@@ -319,11 +319,11 @@ def find_sink(engine: Engine, name: str) -> str | None:
     return next((each for each in known if each.lower() == name.lower()), None)
 
 
-def _declared(definition: Definition, column: str, kind: str, chars: Mapping[str, int]) -> str:
+def _declared(definition: Definition, column: str, kind: str, chars: Mapping[str, str]) -> str:
     """Return a column's type as it was declared; text of a length is stored as any other."""
     lengths = dict(definition.lengths) if isinstance(definition, TableDefinition) else {}
     if column in chars:
-        return f"char({chars[column]})"
+        return chars[column]
     return f"varchar({lengths[column]})" if column in lengths else kind
 
 
