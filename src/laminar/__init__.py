@@ -35,18 +35,21 @@ _NAMES = {
     """,
     "dag.watermark": "DagWatermarkTracker PartitionedWatermark WatermarkAlignmentGroup",
     "errors": """
-        AmbiguousColumns Backpressure BackpressureFull BadOption BadRequest BadSetting BadViewOption
+        AmbiguousColumns Backpressure BackpressureFull BadOption BadReference BadRequest BadSetting
+        BadViewOption
         BridgeClosed BridgeError CheckViolated CheckpointCorrupt CheckpointTimeout ColumnOutOfReach
         ConnectorError CorrelatedTooFar CursorCorrupt CycleDetected DagError DataError
         DatabaseClosed DatabaseLocked DatabaseNotFound DependentRefused DisconnectedNode
         DuplicateEdge DuplicateKey DuplicateName DuplicateNode EpochExists EpochNotFound
-        EventTimeError FanOutLimitExceeded FixedSparkSetting FunctionExists FunctionInUse
-        FunctionNotRegistered GeneratedOtherwise HasDependents InvalidCall InvalidFunction
+        EventTimeError FanOutLimitExceeded FixedSparkSetting ForeignCode FunctionExists
+        FunctionInUse FunctionNotRegistered GeneratedOtherwise HasDependents InvalidCall
+        InvalidFunction
         InvalidOperator InvalidPort InvalidQuery InvalidSchema InvalidSetting JavaUnavailable
         LaminarError LoopFailed ManifestCorrupt MergeConflict MissingOption MvCycleDetected MvError
         NoCheckpointFound NoCommonEpoch NoWatermark NoWindow NodeNotFound NonDeterministic
         NotIncremental NotRetained NotSupported OperatorError OperatorNotFound PortUnavailable
-        ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists RowDoesNotFit RowDoesNotMatch
+        ReadOnlyDatabase ReadTooLate RecoveryFailed ReferenceNotFound
+        RelationExists RowDoesNotFit RowDoesNotMatch
         RowNotFound RuleBroken SchemaExists SchemaMismatch SchemaNotEmpty SegmentCorrupt
         SegmentMissing SourceError SourceNotFound SourceReadFailed SparkAccessUnavailable
         SparkUnavailable SpillCorrupt

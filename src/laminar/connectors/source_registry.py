@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -27,9 +27,15 @@ SourceFactory: TypeAlias = Callable[[SourceSpec], Source]
 _FACTORIES: Factories[SourceSpec, Source] = Factories(close)
 
 
-def register_source(name: str, factory: SourceFactory) -> None:
-    """Make a connector known; a later one of the same name takes its place."""
-    _FACTORIES.register(name, factory)
+def register_source(name: str, factory: SourceFactory, *, secrets: Iterable[str] = ()) -> None:
+    """Make a connector known; a later one of the same name takes its place.
+
+    Args:
+        name: what it is called after `connector =`.
+        factory: builds it.
+        secrets: names of its options that are never shown, besides those that sound like one.
+    """
+    _FACTORIES.register(name, factory, secrets)
 
 
 def source_connectors() -> tuple[str, ...]:

@@ -20,11 +20,11 @@ def _sinks(engine: Engine, snapshot: Snapshot) -> Rows:
             sink.name,
             sink.relation,
             sink.connector,
-            shown_options(sink.options),
+            shown_options(sink.options, sink.connector),
             sink.promise,
             cursor,
             lag,
-            shown_sql(sink.sql) or None,
+            shown_sql(sink.sql, sink.connector) or None,
         )
 
 
