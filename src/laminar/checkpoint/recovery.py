@@ -21,7 +21,7 @@ from laminar.checkpoint.in_flight import checksums, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery_report import DagRecoveryMetrics, Damage
 from laminar.checkpoint.storage import CheckpointStorage
-from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
+from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files, side_by_side
 from laminar.errors.dag import RecoveryFailed
 from laminar.errors.store import CheckpointCorrupt
 from laminar.model.state import EngineState
@@ -101,7 +101,7 @@ class DagRecoveryManager:
         metrics = DagRecoveryMetrics(
             checkpoint_id=found.checkpoint_id if found is not None else None,
             source_offsets=placed.offsets,
-            nodes_restored=len(placed.catalog),
+            nodes_restored=len(restored(placed)),
             epoch=placed.epoch,
             source="manifest" if found is None else "checkpoint",
             damaged=tuple(damaged),
@@ -240,11 +240,13 @@ class DagRecoveryManager:
         return aside.folder_for(self._root, f"damaged-epoch-{self._manifests.last_number()}")
 
     def _heal(self, good_ones: Mapping[str, Path], folder: Path, *, copies: bool) -> None:
-        for name, good in good_ones.items():
+        def heal(name: str) -> None:
             path = self._root / name
             if path.exists():
                 aside.move(self._root, [path], folder)
-            bring_durably(good, path, copies=copies)
+            bring_durably(good_ones[name], path, copies=copies)
+
+        side_by_side(heal, good_ones, self.config.parallelism)
 
     def _heal_pushed(self, placed: Manifest, folder: Path | None) -> tuple[list[str], Path | None]:
         """Verify the rows that were pushed and not read; take those that are damaged from copies.
@@ -267,7 +269,7 @@ class DagRecoveryManager:
         return healed, folder
 
     def _bring_back(self, found: DagCheckpointMetadata, manifest: Manifest) -> None:
-        bring_back(self._root, self._storage, found, manifest)
+        bring_back(self._root, self._storage, found, manifest, self.config.parallelism)
         # The log says what these epochs took; their rows need not be read again, if they are whole.
         own = self._storage.own_folder(found)
         waiting = {}
@@ -308,14 +310,33 @@ def damaged_manifests(root: Path) -> list[Path]:
 
 
 def bring_back(
-    root: Path, storage: CheckpointStorage, found: DagCheckpointMetadata, manifest: Manifest
+    root: Path,
+    storage: CheckpointStorage,
+    found: DagCheckpointMetadata,
+    manifest: Manifest,
+    parallelism: int,
 ) -> None:
-    """Give the files of a checkpoint their place among the live ones again."""
-    for each in segment_files(manifest):
+    """Give the files of a checkpoint their place among the live ones again, side by side."""
+    copies = keeps_copies(manifest)
+
+    def put(each: SegmentFile) -> None:
         path = root / each.name
         if fault(path, each.checksum) is not None:
             durable_files.remove(path, point="recovery")
-            bring_durably(storage.place(found, each.name), path, copies=keeps_copies(manifest))
+            bring_durably(storage.place(found, each.name), path, copies=copies)
+
+    side_by_side(put, segment_files(manifest), parallelism)
+
+
+def restored(manifest: Manifest) -> frozenset[str]:
+    """Return the tables and views whose state an epoch holds: rows, accumulators, an operator's.
+
+    What is fused into its readers, or waits to be rebuilt, has none.
+    """
+    kept = {name for name, trace in manifest.traces.items() if trace.segments}
+    names = (each["name"] for each in manifest.catalog)
+    operators = manifest.state.operators
+    return frozenset(name for name in names if own_traces(name, kept) or name in operators)
 
 
 def reconciled(choice: _Choice, newest: Manifest) -> Manifest:

@@ -96,7 +96,7 @@ def go_back(
     with durable_files.unwritable(root):
         folder = aside.whole_state(root, kept, f"before-restore-epoch-{head}")
         durable_files.failpoint("restore.after_aside")
-        bring_back(root, storage, found, manifest)
+        bring_back(root, storage, found, manifest, storage.parallelism)
         copies = keeps_copies(manifest)
         _bring_back_pushed(root, storage, found, copies=copies)
         put_back(root, head + 1, storage.own_folder(found), waiting, copies=copies)

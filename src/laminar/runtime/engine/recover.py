@@ -17,7 +17,7 @@ from laminar.checkpoint import CheckpointStorage, RecoveryConfig, aside
 from laminar.checkpoint.aside import SET_ASIDE
 from laminar.checkpoint.fingerprint import changed, without
 from laminar.checkpoint.in_flight import IN_FLIGHT
-from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests
+from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests, restored
 from laminar.checkpoint.recovery_report import DagRecoveryMetrics, RecoveryWarning
 from laminar.checkpoint.restore import Restored, go_back, load, numbers
 from laminar.checkpoint.storage import CHECKPOINTS
@@ -87,7 +87,7 @@ def recover(root: Path, config: RecoveryConfig | None) -> Recovered:
     metrics = DagRecoveryMetrics(
         found.checkpoint_id,
         found.source_offsets,
-        found.nodes_snapshotted,
+        len(restored(done.manifest)),
         epoch=done.epoch,
         source="checkpoint",
         set_aside=str(done.set_aside),
@@ -124,6 +124,8 @@ def complete(
             set_aside=str(went.set_aside),
             source_offsets=engine.ledger.manifest.offsets,
         )
+    if missed := metrics.missed():
+        _LOG.warning(missed)
     if told := metrics.told():
         warnings.warn(told, RecoveryWarning, stacklevel=5)
     return metrics

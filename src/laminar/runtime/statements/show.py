@@ -259,7 +259,7 @@ class Showing:
         catalog = self._catalog
         found = [each.told() for each in groups_of(catalog) if each.number is not None]
         sinks = [(each.name, each.relation) for each in self._engine.outputs.sinks.sinks()]
-        lines = explain_dag(catalog.dag, catalog.programs, found, sinks)
+        lines = explain_dag(catalog.dag, catalog.programs, found, sinks, catalog.relations)
         return self._plan(lines + self._prefixes())
 
     def _prefixes(self) -> list[str]:
