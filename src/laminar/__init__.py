@@ -35,27 +35,28 @@ _NAMES = {
     """,
     "dag.watermark": "DagWatermarkTracker PartitionedWatermark WatermarkAlignmentGroup",
     "errors": """
-        AmbiguousColumns Backpressure BackpressureFull BadArgument BadOffset BadOption BadRequest
-        BadSetting BadViewOption BridgeClosed BridgeError CheckViolated CheckpointCorrupt
-        CheckpointTimeout ColumnOutOfReach ConnectorError ConnectorHung CorrelatedTooFar
-        CursorCorrupt CycleDetected DagError DataError DatabaseClosed DatabaseLocked
-        DatabaseNotFound DependentRefused DisconnectedNode DuplicateEdge DuplicateKey DuplicateName
-        DuplicateNode EpochExists EpochNotFound EventTimeError FanOutLimitExceeded
-        FixedSparkSetting FunctionExists FunctionInUse FunctionNotRegistered GeneratedOtherwise
-        HasDependents InvalidCall InvalidFunction InvalidOperator InvalidPort InvalidQuery
-        InvalidSchema InvalidSetting JavaUnavailable LaminarError LoopFailed ManifestCorrupt
-        MergeConflict MissingArgument MissingOption MvCycleDetected MvError NoCheckpointFound
-        NoCommonEpoch NoWatermark NoWindow NodeNotFound NonDeterministic NotIncremental NotRetained
-        NotSupported OperatorError OperatorNotFound OptionIsFixed ParameterInDefinition
-        PortUnavailable ReadOnlyDatabase ReadTooLate RecoveryFailed RelationExists RowDoesNotFit
-        RowDoesNotMatch RowNotFound RuleBroken SchemaExists SchemaMismatch SchemaNotEmpty
-        SegmentCorrupt SegmentMissing SinkBehind SinkHolds SourceAway SourceError SourceGap
-        SourceNotFound SourceReadFailed SparkAccessUnavailable SparkLost SparkUnavailable
-        SpillCorrupt SqlError SqlSyntaxError StoreError StoreUnreadable StoreUnwritable
-        SubscriptionEnded TableRedefined TextTooLong TooManyCheckpoints UnknownCatalog
-        UnknownColumn UnknownConnector UnknownFunction UnknownOption UnknownRelation UnknownSchema
-        UnknownSetting UnsupportedAddress UnsupportedFormat UnsupportedSparkSetting
-        UnusableSparkSetting UnusedArgument ViewNotFound WriteWithinEpoch WriterBusy
+        AmbiguousColumns Backpressure BackpressureFull BadArgument BadOffset BadOption BadReference
+        BadRequest BadSetting BadViewOption BridgeClosed BridgeError CheckViolated
+        CheckpointCorrupt CheckpointTimeout ColumnOutOfReach ConnectorError ConnectorHung
+        CorrelatedTooFar CursorCorrupt CycleDetected DagError DataError DatabaseClosed
+        DatabaseLocked DatabaseNotFound DependentRefused DisconnectedNode DuplicateEdge
+        DuplicateKey DuplicateName DuplicateNode EpochExists EpochNotFound EventTimeError
+        FanOutLimitExceeded FixedSparkSetting ForeignCode FunctionExists FunctionInUse
+        FunctionNotRegistered GeneratedOtherwise HasDependents InvalidCall InvalidFunction
+        InvalidOperator InvalidPort InvalidQuery InvalidSchema InvalidSetting JavaUnavailable
+        LaminarError LoopFailed ManifestCorrupt MergeConflict MissingArgument MissingOption
+        MvCycleDetected MvError NoCheckpointFound NoCommonEpoch NoWatermark NoWindow NodeNotFound
+        NonDeterministic NotIncremental NotRetained NotSupported OperatorError OperatorNotFound
+        OptionIsFixed ParameterInDefinition PortUnavailable ReadOnlyDatabase ReadTooLate
+        RecoveryFailed ReferenceNotFound RelationExists RowDoesNotFit RowDoesNotMatch RowNotFound
+        RuleBroken SchemaExists SchemaMismatch SchemaNotEmpty SegmentCorrupt SegmentMissing
+        SinkBehind SinkHolds SourceAway SourceError SourceGap SourceNotFound SourceReadFailed
+        SparkAccessUnavailable SparkLost SparkUnavailable SpillCorrupt SqlError SqlSyntaxError
+        StoreError StoreUnreadable StoreUnwritable SubscriptionEnded TableRedefined TextTooLong
+        TooManyCheckpoints UnknownCatalog UnknownColumn UnknownConnector UnknownFunction
+        UnknownOption UnknownRelation UnknownSchema UnknownSetting UnsupportedAddress
+        UnsupportedFormat UnsupportedSparkSetting UnusableSparkSetting UnusedArgument ViewNotFound
+        WriteWithinEpoch WriterBusy
     """,
     "model": "EdgeId EpochId Field NodeId Schema StatePartitionId",
     "mv": "CascadingWatermarkTracker MaterializedView MvRegistry MvState",

@@ -46,7 +46,7 @@ from laminar.runtime.statements.user_code import register_function
 from laminar.sql import Describe, Explain, Query, Show, Use, parse_script
 from laminar.sql.parameters import Arguments, with_arguments
 from laminar.sql.time_travel import Past
-from laminar.store import ManifestStore, StateLock
+from laminar.store import ManifestStore, StateLock, durable_files
 from laminar.store.address import local_path
 
 if TYPE_CHECKING:
@@ -564,7 +564,7 @@ def _folder(path: str | Path | None) -> Path:
     if path is None:
         return Path(tempfile.mkdtemp(prefix="laminar-")).resolve()
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        durable_files.make_root(Path(path))
     except OSError as error:
         raise StoreUnwritable(str(path), error.strerror or str(error)) from None
     return Path(path)

@@ -38,6 +38,7 @@ def build(
     since: int = 1,
     log: bool = True,
     catalog: list[dict[str, Any]] | None = None,
+    state: EngineState | None = None,
 ) -> list[Manifest]:
     """Commit epochs of the table `t` and of the view `v`, each with the row it was pushed."""
     store, wal, pending = ManifestStore(root), EpochLog(root), PendingLog(root)
@@ -51,7 +52,9 @@ def build(
         traces = {name: each.append(segment(root, name, epoch)) for name, each in traces.items()}
         at = f"2026-01-01T00:00:{epoch:02d}+00:00"
         made.append(
-            Manifest(epoch, traces, {"t": epoch}, catalog or CATALOG, {}, EngineState(), at)
+            Manifest(
+                epoch, traces, {"t": epoch}, catalog or CATALOG, {}, state or EngineState(), at
+            )
         )
         store.commit(made[-1])
     return made

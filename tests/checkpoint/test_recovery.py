@@ -139,6 +139,39 @@ def test_a_good_copy_in_a_checkpoint_heals(tmp_path: Path, damage: Callable[[Pat
     assert recover(tmp_path).metrics.damaged == ()
 
 
+COPIES = EngineState(settings={"checkpoint_copies": "on"})
+
+
+def shared_with_checkpoints(root: Path) -> list[str]:
+    """Return live files that damage could reach through a checkpoint, or the other way."""
+    kept = {each.stat().st_ino for each in (root / "checkpoints").rglob("*.parquet")}
+    live = [*(root / "data").rglob("*.parquet"), *(root / "pending").rglob("*.parquet")]
+    return [path.name for path in live if path.stat().st_ino in kept]
+
+
+def test_what_is_healed_from_copies_is_a_copy(tmp_path: Path) -> None:
+    made = build(tmp_path, 2, state=COPIES)
+    checkpoint(tmp_path, made[1], copies=True)
+    more = build(tmp_path, 3, since=3, state=COPIES)[-1]
+    path = file_of(tmp_path, more, "t", 0)
+    flip(path)
+    assert recover(tmp_path).metrics.healed
+    assert shared_with_checkpoints(tmp_path) == []
+    flip(path)  # the checkpoint can heal it once more
+    assert recover(tmp_path).metrics.healed
+
+
+def test_what_is_brought_back_from_copies_is_a_copy(tmp_path: Path) -> None:
+    made = build(tmp_path, 2, state=COPIES)
+    checkpoint(tmp_path, made[1], copies=True)
+    flip(file_of(tmp_path, build(tmp_path, 3, since=3, state=COPIES)[-1], "t", -1))
+    flip(file_of(tmp_path, made[1], "t"))
+    for epoch in (1, 2):
+        flip(manifest_path(tmp_path, epoch))
+    assert recover(tmp_path).metrics.source == "checkpoint"
+    assert shared_with_checkpoints(tmp_path) == []
+
+
 def test_a_damaged_view_is_left_to_be_rebuilt(tmp_path: Path) -> None:
     made = build(tmp_path, 3)[-1]
     flip(file_of(tmp_path, made, "v", 0))

@@ -136,7 +136,11 @@ def test_what_keeps_a_view_from_the_newest_epoch_is_told(state: Path) -> None:
     )
     ManifestStore(state).commit(replace(manifest, epoch=3, state=changed))
     found = {e.name: (e.state, e.state_reason, e.epoch) for e in read_status(state).relations}
-    assert found["v"] == ("suspended", "1 / 0", 1)
+    assert found["v"] == (
+        "suspended",
+        "it failed; laminar_system.materialized_views says more",
+        1,
+    )
     assert found["v2"] == ("held", "waits for v", 1)
     assert found["f"] == ("scheduled", "not due: at noon", 2)
     assert found["s"][0] == "gated"

@@ -125,7 +125,10 @@ def test_nodes_say_how_they_stand(client: Client, root: Path, clock: Seconds) ->
     )  # fmt: skip
     clock.at += FRESH_SECONDS
     nodes = {each["name"]: each for each in get(client, "/api/dag")["nodes"]}
-    assert (nodes["vwap"]["state"], nodes["vwap"]["state_reason"]) == ("failing", "1 / 0")
+    assert (nodes["vwap"]["state"], nodes["vwap"]["state_reason"]) == (
+        "failing",
+        "it failed; laminar_system.materialized_views says more",
+    )
     assert nodes["too_late"]["state"] == "scheduled"
     assert (nodes["out"]["state"], nodes["out"]["epoch"]) == ("behind", 1)
 
@@ -268,6 +271,33 @@ def test_mistakes_are_json_with_a_code_and_a_hint(client: Client) -> None:
         assert fault(client, f"/api/epochs?limit={limit}", 400)["code"] == "LMR-0005"
     posted = client.get("/api/status", method="POST")
     assert (posted.status, posted.json()["error"]["code"]) == (405, "LMR-0005")
+
+
+HOSTILE = (
+    *("9" * 5000, "1e3", "0x10", "+5", " 5", "1_0", "\x00", "%00", "%ff", "1;2", "٣", "9" * 9),
+    *("a" * 100_000, "-" * 5000),
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda each: each[:8].encode().hex())
+def test_whatever_is_asked_the_answer_has_a_code(client: Client, text: str) -> None:
+    for path in (
+        f"/api/epochs?limit={text}",
+        f"/api/definitions/{text}",
+        f"/api/{text}",
+        f"/static/{text}",
+        f"/{text}",
+    ):
+        found = client.get(path)
+        assert 400 <= found.status < 500, path[:40]
+        error = found.json()["error"]
+        assert error["code"] in ("LMR-0005", "LMR-3002")
+        assert len(found.body) < 3 * len(path) + 1000
+    for method in ("POST", "PUT", "DELETE", "BREW"):
+        assert client.get(f"/api/status?x={text}", method=method).status == 405
+    assert client.get(f"/api/status?{text}={text}").status == 200
+    assert client.get("/api/status", if_none_match=text[:9000]).status == 200
+    assert client.get("/api/status", host=text[:9000]).status == 403
 
 
 def test_a_folder_that_is_gone_or_damaged_is_said_and_found_again(

@@ -192,3 +192,18 @@ def test_rows_wait_until_what_is_there_has_been_replaced(tmp_path: Path) -> None
     assert pushed.is_set()
     with log.held(0), pytest.raises(WriterBusy), log.held(0):  # one restore at a time
         pass
+
+
+def test_what_is_known_of_a_batch_goes_with_it(tmp_path: Path) -> None:
+    log = PendingLog(tmp_path)
+    for _ in range(5):
+        log.append("t", rows(1))
+    again = PendingLog(tmp_path)
+    again.verify(again.after("t", 0))
+    again.drop_through("t", 3)
+    again.remove_between("t", 4, 4)
+    assert {each.seq for each in again._verified} == {5}
+    log.drop_through("t", 5)
+    assert not log._verified
+    again.reload({})
+    assert not again._verified

@@ -36,44 +36,42 @@ def whole_state(root: Path, manifests: Iterable[Manifest], why: str) -> Path:
     later are copied, all others linked.
     """
     target = folder_for(root, why)
-    for top in (MANIFESTS, PENDING, IN_FLIGHT):
-        for path in sorted((root / top).rglob("*")):
-            if path.is_file():
-                _bring(root, path.relative_to(root).as_posix(), target)
+    _bring(root, _files(root, MANIFESTS, PENDING, IN_FLIGHT), target)
     keep_log(root, target)
-    for top in (SINKS, SUBSCRIPTIONS):
-        for path in sorted((root / top).rglob("*")):
-            if path.is_file():
-                _bring(root, path.relative_to(root).as_posix(), target, copies=True)
+    _bring(root, _files(root, SINKS, SUBSCRIPTIONS), target, copies=True)
     keep_data(root, manifests, target)
-    durable_files.sync_dir(target.parent)
     return target
 
 
 def keep_log(root: Path, target: Path) -> None:
     """Copy the log of epochs, before it is written anew."""
-    for path in sorted((root / WAL).rglob("*")):
-        if path.is_file():
-            _bring(root, path.relative_to(root).as_posix(), target, copies=True)
+    _bring(root, _files(root, WAL), target, copies=True)
 
 
 def keep_data(root: Path, manifests: Iterable[Manifest], target: Path) -> None:
     """Give the data files of epochs a second place; those that are gone are left out."""
-    for name in sorted({name for each in manifests for name in each.files}):
-        if (root / name).exists():
-            _bring(root, name, target)
+    names = sorted({name for each in manifests for name in each.files})
+    _bring(root, [name for name in names if (root / name).exists()], target)
 
 
 def move(root: Path, paths: Iterable[Path], target: Path) -> None:
     """Move files out of the way, each to the same place below a folder."""
     for path in paths:
-        name = path.relative_to(root).as_posix()
-        _bring(root, name, target)
+        _bring(root, [path.relative_to(root).as_posix()], target)
         durable_files.remove(path, point="aside")
         durable_files.sync_dir(path.parent)
 
 
-def _bring(root: Path, name: str, target: Path, *, copies: bool = False) -> None:
-    place = target / name
-    durable_files.make_dir(place.parent)
-    bring(root / name, place, copies=copies)
+def _files(root: Path, *tops: str) -> list[str]:
+    paths = [path for top in tops for path in sorted((root / top).rglob("*")) if path.is_file()]
+    return [path.relative_to(root).as_posix() for path in paths]
+
+
+def _bring(root: Path, names: Iterable[str], target: Path, *, copies: bool = False) -> None:
+    """Give files a second place; on return the names there survive a crash."""
+    places = [(root / name, target / name) for name in names]
+    for source, place in places:
+        durable_files.make_dir(place.parent)
+        bring(source, place, copies=copies)
+    for folder in {place.parent for _, place in places}:
+        durable_files.sync_dir(folder)

@@ -63,9 +63,9 @@ class RecoveryConfig:
 
     mode: RecoveryMode = field(default_factory=lambda: RecoveryMode.Latest)
     parallelism: int = field(default_factory=lambda: os.cpu_count() or 1)
-    """Threads that verify files side by side."""
+    """Threads that verify and restore files side by side."""
     target_recovery_time: float = 5.0
-    """Seconds; recovery that took longer says so."""
+    """Seconds; recovery that took longer says so in the log (`laminar.recovery`)."""
 
     def __post_init__(self) -> None:
         if self.parallelism < 1:

@@ -127,6 +127,12 @@ class DagCheckpointCoordinator:
         progress.node_snapshots[node_id] = snapshot
         return not progress.pending_nodes
 
+    def note_offsets(self, checkpoint_id: int, offsets: Mapping[str, Any]) -> None:
+        """Note how far every source was read by the epoch that a checkpoint holds."""
+        progress = self._active.get(checkpoint_id)
+        if progress is not None:
+            progress.source_offsets = dict(offsets)
+
     def finalize_checkpoint(self, checkpoint_id: int) -> DagCheckpointMetadata | None:
         """End a checkpoint that all nodes are part of; None if it is not one."""
         progress = self._active.get(checkpoint_id)

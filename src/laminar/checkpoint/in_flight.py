@@ -26,7 +26,7 @@ from laminar.model.row_counts import RowCounts
 from laminar.model.trace import Segment
 from laminar.store import LoggedEpoch, Range, durable_files, parquet
 from laminar.store.durable_files import Unsealed, seal, unseal
-from laminar.store.links import bring
+from laminar.store.links import bring_durably
 from laminar.store.names import folder_name
 from laminar.store.segments import DATA
 from laminar.store.wal import skipped_json, skipped_of
@@ -147,9 +147,7 @@ class InFlight:
             fresh = f"{epoch:012d}-{uuid.uuid4().hex[:12]}-{at}.parquet"
             path = self._root / DATA / folder_name(taken.table) / fresh
             with durable_files.unwritable(path):
-                durable_files.make_dir(path.parent)
-                bring(self._root / name, path)
-                durable_files.sync_dir(path.parent)
+                bring_durably(self._root / name, path)
             names.append(path.relative_to(self._root).as_posix())
         segment = replace(found.segment, files=tuple(names), lo=epoch, hi=epoch)
         return replace(found, segment=segment)
@@ -218,7 +216,14 @@ class InFlight:
         return self._folder / f"{epoch:012d}"
 
 
-def put_back(root: Path, base: int, kept: Path, entries: Mapping[int, Mapping[str, Any]]) -> None:
+def put_back(
+    root: Path,
+    base: int,
+    kept: Path,
+    entries: Mapping[int, Mapping[str, Any]],
+    *,
+    copies: bool = False,
+) -> None:
     """Let rows of a checkpoint wait for the epochs after one; durable on return.
 
     Args:
@@ -226,15 +231,14 @@ def put_back(root: Path, base: int, kept: Path, entries: Mapping[int, Mapping[st
         base: the epoch that the checkpoint will be.
         kept: the folder of the checkpoint.
         entries: epoch, as it will be numbered -> its entry in the description.
+        copies: whether the checkpoint shares no file with what is live.
     """
     folder = root.resolve() / IN_FLIGHT / f"{base:012d}"
     durable_files.remove_tree(folder, point=IN_FLIGHT)  # the rest of an attempt that was cut short
     for epoch, entry in entries.items():
         for name in checksums(entry):
             path = folder / f"{epoch:012d}" / name
-            durable_files.make_dir(path.parent)
-            bring(kept / name, path)
-            durable_files.sync_dir(path.parent)
+            bring_durably(kept / name, path, copies=copies)
         if entry["delivered"]:
             record = {"format": FORMAT_VERSION, "epoch": epoch, **entry}
             durable_files.write_atomic(folder / f"{epoch:012d}.json", seal(record), point=IN_FLIGHT)

@@ -21,14 +21,14 @@ from laminar.checkpoint.in_flight import checksums, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery_report import DagRecoveryMetrics, Damage
 from laminar.checkpoint.storage import CheckpointStorage
-from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files
+from laminar.checkpoint.verify import SegmentFile, fault, faults, segment_files, side_by_side
 from laminar.errors.dag import RecoveryFailed
 from laminar.errors.store import CheckpointCorrupt
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
 from laminar.model.trace_name import own_traces
 from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files
-from laminar.store.links import bring
+from laminar.store.links import bring_durably
 
 _PLAIN_EMISSION = {"mode": "update", "every_us": 0, "lateness_us": None, "late_to": None}
 
@@ -101,7 +101,7 @@ class DagRecoveryManager:
         metrics = DagRecoveryMetrics(
             checkpoint_id=found.checkpoint_id if found is not None else None,
             source_offsets=placed.offsets,
-            nodes_restored=len(placed.catalog),
+            nodes_restored=len(restored(placed)),
             epoch=placed.epoch,
             source="manifest" if found is None else "checkpoint",
             damaged=tuple(damaged),
@@ -213,7 +213,7 @@ class DagRecoveryManager:
         self, choice: _Choice, readable: list[Manifest], unreadable: list[Path]
     ) -> tuple[Manifest, Path | None]:
         """Make the choice the newest epoch; each step may be repeated after a crash."""
-        manifest = choice.manifest
+        manifest, copies = choice.manifest, keeps_copies(choice.manifest)
         version = (manifest.epoch, manifest.revision)
         unusable = [each for each in readable if (each.epoch, each.revision) > version]
         folder = None
@@ -221,7 +221,7 @@ class DagRecoveryManager:
             folder = self._folder()
         if folder is not None:
             aside.keep_data(self._root, unusable, folder)
-            self._heal(choice.heal, folder)
+            self._heal(choice.heal, folder, copies=copies)
         if choice.checkpoint is not None:
             self._bring_back(choice.checkpoint, manifest)
         newest = max([*readable, manifest], key=lambda each: (each.epoch, each.revision))
@@ -239,14 +239,14 @@ class DagRecoveryManager:
     def _folder(self) -> Path:
         return aside.folder_for(self._root, f"damaged-epoch-{self._manifests.last_number()}")
 
-    def _heal(self, copies: Mapping[str, Path], folder: Path) -> None:
-        for name, good in copies.items():
+    def _heal(self, good_ones: Mapping[str, Path], folder: Path, *, copies: bool) -> None:
+        def heal(name: str) -> None:
             path = self._root / name
             if path.exists():
                 aside.move(self._root, [path], folder)
-            durable_files.make_dir(path.parent)
-            bring(good, path)
-            durable_files.sync_dir(path.parent)
+            bring_durably(good_ones[name], path, copies=copies)
+
+        side_by_side(heal, good_ones, self.config.parallelism)
 
     def _heal_pushed(self, placed: Manifest, folder: Path | None) -> tuple[list[str], Path | None]:
         """Verify the rows that were pushed and not read; take those that are damaged from copies.
@@ -264,12 +264,12 @@ class DagRecoveryManager:
             good = next((each for each in copies if fault(each, checksum) is None), None)
             if good is not None:
                 folder = folder or self._folder()
-                self._heal({name: good}, folder)
+                self._heal({name: good}, folder, copies=keeps_copies(placed))
                 healed.append(name)
         return healed, folder
 
     def _bring_back(self, found: DagCheckpointMetadata, manifest: Manifest) -> None:
-        bring_back(self._root, self._storage, found, manifest)
+        bring_back(self._root, self._storage, found, manifest, self.config.parallelism)
         # The log says what these epochs took; their rows need not be read again, if they are whole.
         own = self._storage.own_folder(found)
         waiting = {}
@@ -279,7 +279,15 @@ class DagRecoveryManager:
             self._damaged |= bad
             if not bad:
                 waiting[epoch] = entry
-        put_back(self._root, found.epoch, own, waiting)
+        put_back(self._root, found.epoch, own, waiting, copies=keeps_copies(manifest))
+
+
+def keeps_copies(manifest: Manifest) -> bool:
+    """Whether checkpoints hold copies, so that damage to a live file leaves them whole.
+
+    They stay so only if what comes from them is a copy again.
+    """
+    return manifest.state.settings.get("checkpoint_copies") == "on"
 
 
 def unread(root: Path, manifest: Manifest) -> dict[str, str]:
@@ -302,16 +310,33 @@ def damaged_manifests(root: Path) -> list[Path]:
 
 
 def bring_back(
-    root: Path, storage: CheckpointStorage, found: DagCheckpointMetadata, manifest: Manifest
+    root: Path,
+    storage: CheckpointStorage,
+    found: DagCheckpointMetadata,
+    manifest: Manifest,
+    parallelism: int,
 ) -> None:
-    """Give the files of a checkpoint their place among the live ones again."""
-    for each in segment_files(manifest):
+    """Give the files of a checkpoint their place among the live ones again, side by side."""
+    copies = keeps_copies(manifest)
+
+    def put(each: SegmentFile) -> None:
         path = root / each.name
         if fault(path, each.checksum) is not None:
-            durable_files.make_dir(path.parent)
             durable_files.remove(path, point="recovery")
-            bring(storage.place(found, each.name), path)
-            durable_files.sync_dir(path.parent)
+            bring_durably(storage.place(found, each.name), path, copies=copies)
+
+    side_by_side(put, segment_files(manifest), parallelism)
+
+
+def restored(manifest: Manifest) -> frozenset[str]:
+    """Return the tables and views whose state an epoch holds: rows, accumulators, an operator's.
+
+    What is fused into its readers, or waits to be rebuilt, has none.
+    """
+    kept = {name for name, trace in manifest.traces.items() if trace.segments}
+    names = (each["name"] for each in manifest.catalog)
+    operators = manifest.state.operators
+    return frozenset(name for name in names if own_traces(name, kept) or name in operators)
 
 
 def reconciled(choice: _Choice, newest: Manifest) -> Manifest:

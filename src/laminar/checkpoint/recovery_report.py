@@ -31,7 +31,7 @@ class DagRecoveryMetrics:
     source_offsets: Mapping[str, Any]
     """Where every source is read on."""
     nodes_restored: int
-    """Tables and views whose state was put back."""
+    """Tables and views that have a state of their own, which was found whole or put back."""
     epoch: int = 0
     """Where the database stood before logged epochs were replayed."""
     source: str = "new"
@@ -58,6 +58,17 @@ class DagRecoveryMetrics:
     def within_target(self) -> bool:
         """Whether recovery was as fast as it was asked to be."""
         return self.duration <= self.target
+
+    def missed(self) -> str:
+        """Return by how much recovery took longer than it should; nothing if it did not."""
+        if self.within_target:
+            return ""
+        size = f"{self.verified_files} files of {self.verified_bytes / 1e6:,.0f} MB"
+        return (
+            f"recovery took {self.duration:.1f} s, and was to take {self.target:g} s:"
+            f" {size} verified, {len(self.healed)} healed, {len(self.rebuilt)} views rebuilt,"
+            f" {len(self.replayed)} epochs replayed"
+        )
 
     def told(self) -> str:
         """Return what a user should hear about; nothing if all was well."""

@@ -17,14 +17,14 @@ from laminar.checkpoint import aside
 from laminar.checkpoint.fingerprint import changed, without
 from laminar.checkpoint.in_flight import checksums, logged, put_back
 from laminar.checkpoint.metadata import DagCheckpointMetadata
-from laminar.checkpoint.recovery import bring_back
+from laminar.checkpoint.recovery import bring_back, keeps_copies
 from laminar.checkpoint.storage import CheckpointStorage
 from laminar.checkpoint.verify import fault
 from laminar.errors.dag import NoCheckpointFound, RecoveryFailed
 from laminar.model.state import EngineState, UnfinishedRestore
 from laminar.model.trace import Manifest
 from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files
-from laminar.store.links import bring
+from laminar.store.links import bring_durably
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,10 @@ def go_back(
     with durable_files.unwritable(root):
         folder = aside.whole_state(root, kept, f"before-restore-epoch-{head}")
         durable_files.failpoint("restore.after_aside")
-        bring_back(root, storage, found, manifest)
-        _bring_back_pushed(root, storage, found)
-        put_back(root, head + 1, storage.own_folder(found), waiting)
+        bring_back(root, storage, found, manifest, storage.parallelism)
+        copies = keeps_copies(manifest)
+        _bring_back_pushed(root, storage, found, copies=copies)
+        put_back(root, head + 1, storage.own_folder(found), waiting, copies=copies)
         durable_files.failpoint("restore.after_bring")
     defined = manifest.catalog if catalog is None else catalog
     names = {each["name"]: each["kind"] for each in defined}
@@ -166,11 +167,9 @@ def numbers(manifest: Manifest) -> dict[str, int]:
 
 
 def _bring_back_pushed(
-    root: Path, storage: CheckpointStorage, found: DagCheckpointMetadata
+    root: Path, storage: CheckpointStorage, found: DagCheckpointMetadata, *, copies: bool
 ) -> None:
     for name in found.pushed_files:
         path = root / name
         if not path.exists():
-            durable_files.make_dir(path.parent)
-            bring(storage.own_folder(found) / name, path)
-            durable_files.sync_dir(path.parent)
+            bring_durably(storage.own_folder(found) / name, path, copies=copies)

@@ -43,7 +43,7 @@ class CheckpointStorage:
     def __init__(self, root: Path, *, parallelism: int = 2) -> None:
         self._root = root.resolve()
         self.folder = self._root / CHECKPOINTS
-        self._parallelism = parallelism
+        self.parallelism = parallelism
 
     def ids(self) -> tuple[int, ...]:
         """Return the numbers of complete checkpoints, oldest first."""
@@ -100,7 +100,7 @@ class CheckpointStorage:
     ) -> dict[SegmentFile, str]:
         """Return what is wrong with the files of a checkpoint."""
         wanted = segment_files(manifest)
-        return faults(wanted, lambda n: self.place(found, n), parallelism or self._parallelism)
+        return faults(wanted, lambda n: self.place(found, n), parallelism or self.parallelism)
 
     def save(
         self,
@@ -139,7 +139,7 @@ class CheckpointStorage:
             self._keep(pushed, own.name, copies=config.copies)
             in_flight = self._keep_in_flight(own, list(overtaken), copies=config.copies)
             durable_files.failpoint("checkpoint.after_files")
-            bad = faults(new, lambda n: self.folder / pool / n, self._parallelism)
+            bad = faults(new, lambda n: self.folder / pool / n, self.parallelism)
             for each, reason in bad.items():
                 raise SegmentCorrupt(str(self._root / each.name), reason)
             durable_files.write_atomic(
@@ -207,7 +207,7 @@ class CheckpointStorage:
             folders = {(self.folder / pool / name).parent for name in names}
             for folder in folders:
                 durable_files.make_dir(folder)
-            with ThreadPoolExecutor(self._parallelism) as threads:
+            with ThreadPoolExecutor(self.parallelism) as threads:
                 list(threads.map(lambda name: self._bring(name, pool, copies=copies), names))
             for folder in folders:
                 durable_files.sync_dir(folder)

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from laminar.model.trace import Manifest
 from laminar.store import durable_files
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,13 @@ def faults(
     with ThreadPoolExecutor(parallelism, thread_name_prefix="laminar-verify") as pool:
         found = pool.map(lambda each: fault(place(each.name), each.checksum), listed)
         return {each: said for each, said in zip(listed, found, strict=True) if said is not None}
+
+
+def side_by_side(work: Callable[[_T], object], items: Iterable[_T], parallelism: int) -> None:
+    """Do something to each of several things, many at a time; raise what went wrong first."""
+    with ThreadPoolExecutor(parallelism, thread_name_prefix="laminar-restore") as pool:
+        for _ in pool.map(work, items):
+            pass
 
 
 def fault(path: Path, expected: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -10,6 +10,7 @@ from laminar.connectors.options import Options
 from laminar.errors.base import LaminarError
 from laminar.errors.connectors import UnknownConnector, UnknownOption
 from laminar.errors.dag import ConnectorError
+from laminar.errors.secrets import declare
 
 
 class Declared(Protocol):
@@ -41,8 +42,17 @@ class Factories(Generic[_Spec, _Made]):
         self._close = close
         self.known: dict[str, Callable[[_Spec], _Made]] = {}
 
-    def register(self, name: str, factory: Callable[[_Spec], _Made]) -> None:
-        """Make a connector known; a later one of the same name takes its place."""
+    def register(
+        self, name: str, factory: Callable[[_Spec], _Made], secrets: Iterable[str] = ()
+    ) -> None:
+        """Make a connector known; a later one of the same name takes its place.
+
+        Args:
+            name: what it is called after `connector =`.
+            factory: builds it.
+            secrets: names of its options that are never shown, besides those that sound like one.
+        """
+        declare(secrets)
         self.known[name.casefold()] = factory
 
     def names(self) -> tuple[str, ...]:

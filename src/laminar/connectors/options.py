@@ -8,6 +8,7 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
+from laminar.connectors.lookups import resolved
 from laminar.errors.connectors import BadOption, MissingOption, UnknownOption
 
 _YES_NO = {"true": True, "false": False}
@@ -34,7 +35,8 @@ class Options(Mapping[str, str]):
     """The options of one source, which remember what was asked for.
 
     Law: after a source is built, every given name has been asked for, or `refuse_leftovers`
-    raises. Reading through the mapping counts as asking, so it holds for any factory.
+    raises. Reading through the mapping counts as asking, so it holds for any factory. What is read
+    has the place of `${env:NAME}` and `${file:/path}` taken by what they name; nothing keeps that.
     """
 
     __slots__ = ("_asked", "_given", "connector")
@@ -52,7 +54,7 @@ class Options(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         self._asked.setdefault(name)
-        return self._given[name]
+        return resolved(self.connector, name, self._given[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._given)

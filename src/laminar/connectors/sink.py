@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -74,9 +74,15 @@ def close_sink(sink: SinkConnector) -> None:
 _FACTORIES: Factories[SinkSpec, SinkConnector] = Factories(close_sink)
 
 
-def register_sink(name: str, factory: SinkFactory) -> None:
-    """Make a connector known; a later one of the same name takes its place."""
-    _FACTORIES.register(name, factory)
+def register_sink(name: str, factory: SinkFactory, *, secrets: Iterable[str] = ()) -> None:
+    """Make a connector known; a later one of the same name takes its place.
+
+    Args:
+        name: what it is called after `connector =`.
+        factory: builds it.
+        secrets: names of its options that are never shown, besides those that sound like one.
+    """
+    _FACTORIES.register(name, factory, secrets)
 
 
 def sink_connectors() -> tuple[str, ...]:

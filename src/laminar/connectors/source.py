@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from laminar.errors.connectors import SourceError, SourceReadFailed
 from laminar.errors.sentences import first_sentence
+from laminar.errors.sql import NotSupported
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,6 +95,17 @@ class ClosingSource(Source, Protocol):
     def close(self) -> None:
         """Give it back; called once, after the last read."""
         ...
+
+
+def require_append_only(name: str, source: Source) -> None:
+    """Refuse a source that may take rows back: what was read of it counts as there for good.
+
+    Raises:
+        NotSupported: it says that it does.
+    """
+    if not getattr(source, "append_only", True):
+        hint = "hand its changes in with insert and delete, or have it deliver rows with a key"
+        raise NotSupported(f'source "{name}", which takes rows back (append_only = False)', hint)
 
 
 def read_arrow(source: Source, start: Offset | None, end: Offset) -> pa.Table | None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from laminar.connectors.factories import Factories
-from laminar.connectors.source import Source, close
+from laminar.connectors.source import Source, close, require_append_only
+from laminar.errors.sql import NotSupported
 from laminar.model.schema import Schema
 
 
@@ -38,6 +39,7 @@ def register_source(
     *,
     alterable: Iterable[str] = (),
     paths: Iterable[str] = (),
+    secrets: Iterable[str] = (),
 ) -> None:
     """Make a connector known; a later one of the same name takes its place.
 
@@ -47,8 +49,9 @@ def register_source(
         alterable: options that ALTER SOURCE may set: neither what offsets mean nor what rows are
             between two of them depends on these.
         paths: options that are paths of this machine; relative ones are stored absolute.
+        secrets: options that are never shown, besides those that sound like one.
     """
-    _FACTORIES.register(name, factory)
+    _FACTORIES.register(name, factory, secrets)
     _ALTERABLE[name.casefold()] = frozenset(alterable)
     _PATHS[name.casefold()] = frozenset(paths)
 
@@ -75,4 +78,10 @@ def source_connectors() -> tuple[str, ...]:
 
 def create_source(connector_name: str, spec: SourceSpec) -> Source:
     """Build a source; each of its options was used, or it is not built."""
-    return _FACTORIES.create(connector_name, spec)
+    made = _FACTORIES.create(connector_name, spec)
+    try:
+        require_append_only(spec.name, made)
+    except NotSupported:
+        close(made)
+        raise
+    return made

@@ -45,18 +45,18 @@ def definition(now: FolderState, name: str) -> dict[str, Any]:
         return {
             "name": found,
             "kind": f"sink ({sink['connector']})",
-            "sql": shown_sql(sink["sql"]),
+            "sql": shown_sql(sink["sql"], sink["connector"]),
             "columns": _columns(now, sink["relation"]),
             "reads": [sink["relation"]],
             "readers": [],
             "strategy": None,
-            "options": dict(shown_options(sink["options"])),
+            "options": dict(shown_options(sink["options"], sink["connector"])),
         }
     defined = graph.definitions[found]
     options = {}
     sql = shown_definition(defined)
     if isinstance(defined, TableDefinition):
-        options = dict(shown_options(defined.options))
+        options = dict(shown_options(defined.options, defined.connector))
     elif isinstance(defined, ViewDefinition):
         sql = sql or defined.query
         options = {

@@ -29,6 +29,8 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 DEFAULT_EPOCHS, MOST_EPOCHS = 60, 1000
 
+_MOST_DIGITS, _SHOWN = 9, 40
+
 _VOLATILE = frozenset({"age_seconds"})
 """What changes by itself as time goes by; a client can work it out."""
 
@@ -94,8 +96,10 @@ def create_app(folder: Folder, hosts: frozenset[str] | None = LOOPBACK_NAMES) ->
 
 def _limit(request: Request) -> int:
     text = request.query_params.get("limit", str(DEFAULT_EPOCHS))
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST_EPOCHS):
-        raise BadRequest(f"limit is a number from 1 to {MOST_EPOCHS}, not {text!r}", status=400)
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    if not (is_number and 1 <= int(text) <= MOST_EPOCHS):
+        given = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        raise BadRequest(f"limit is a number from 1 to {MOST_EPOCHS}, not {given!r}", status=400)
     return int(text)
 
 

@@ -44,6 +44,12 @@ class MulticastBuffer(Generic[T]):
             return self._written - min(self._read)
 
     @property
+    def positions(self) -> tuple[int, ...]:
+        """How many values each consumer has let go of."""
+        with self._lock:
+            return tuple(self._read)
+
+    @property
     def is_full(self) -> bool:
         """Whether `publish` would be refused now."""
         with self._lock:

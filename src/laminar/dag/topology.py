@@ -82,6 +82,8 @@ class SharedStageMetadata:
     producer_node: NodeId
     consumer_count: int
     consumer_nodes: tuple[NodeId, ...]
+    consumer_watermarks: tuple[int, ...] = ()
+    """How many outputs each consumer is done with; empty for a DAG that nobody runs."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import ClassVar, Self
 
-from laminar.errors.secrets import without_secrets
+from laminar.errors.secrets import told, without_secrets
 
 
 class LaminarError(Exception):
@@ -22,6 +22,7 @@ class LaminarError(Exception):
     code: ClassVar[str] = "LMR-0001"
 
     def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
+        message, detail, hint = told(message), told(detail), told(hint)
         super().__init__(message)
         self.message = message
         self.detail = detail

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from laminar.errors.base import LaminarError, did_you_mean, nearest
-from laminar.errors.secrets import HIDDEN, is_secret
+from laminar.errors.secrets import HIDDEN, is_secret, shown
 
 
 class SourceError(LaminarError):
@@ -90,12 +90,51 @@ class BadOption(SourceError):
     def __init__(self, connector: str, option: str, value: object, expected: str) -> None:
         super().__init__(
             f'option "{option}" of connector "{connector}" cannot be'
-            f" {HIDDEN if is_secret(option) else repr(value)}",
+            f" {HIDDEN if is_secret(option) else shown(repr(value))}",
             hint=f"it takes {expected}",
         )
         self.connector = connector
         self.option = option
         self.value = value
+
+
+class ReferenceNotFound(SourceError):
+    """An option says `${env:NAME}` or `${file:/path}`, and there is no such variable or file.
+
+    Set the variable in the environment of the process that has the database open, or write the file
+    where that process can read it. Nothing of either is stored: they are read whenever a connector
+    is built.
+    """
+
+    code: ClassVar[str] = "LMR-8040"
+
+    def __init__(self, connector: str, option: str, reference: str, reason: str) -> None:
+        super().__init__(
+            f'option "{option}" of connector "{connector}" needs {reference}, which is not there',
+            detail=reason,
+        )
+        self.connector = connector
+        self.option = option
+        self.reference = reference
+
+
+class BadReference(SourceError):
+    """An option refers to something in `${...}` in a way that is not known.
+
+    Write `${env:NAME}` for a variable of the environment, `${file:/path}` for a file, or `$${` for
+    a plain `${`.
+    """
+
+    code: ClassVar[str] = "LMR-8041"
+
+    def __init__(self, connector: str, option: str, reference: str) -> None:
+        super().__init__(
+            f'option "{option}" of connector "{connector}" refers to {reference}',
+            hint="write ${env:NAME}, ${file:/path}, or $${ for a plain ${",
+        )
+        self.connector = connector
+        self.option = option
+        self.reference = reference
 
 
 class SourceReadFailed(SourceError):

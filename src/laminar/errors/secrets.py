@@ -1,23 +1,73 @@
-"""Names of options whose values only their owner should know."""
+"""What only its owner should know, in options and in texts.
+
+Three ways lead to it: an option has the name of one, or its connector says that it is one; a value
+holds one, such as `://user:secret@`; or a value was looked up elsewhere, where `${env:NAME}` said
+to. What was looked up is shown as it was written.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 HIDDEN = "***"
 
-_NAME = r"(?:password|secret|token|credential|(?:api|access|private).?key)"
+_KEYS = r"(?:api|access|private|account|shared|sas|encryption|signing|ssl|keystore|storage).?key"
+_NAME = (
+    r"(?:passw(?:or)?d|passwort|pwd|passphrase|secret|token|credential|jaas|(?<![a-z])dsn"
+    r"|(?<![a-z])pass(?![a-z])|(?<![a-z])sas(?![a-z])|connection.?string|authorization"
+    rf"|auth\.user\.info|{_KEYS}(?![a-z]))"
+)
 _SECRET = re.compile(_NAME, re.IGNORECASE)
-_GIVEN = re.compile(
-    rf"""([\w.\-]*{_NAME}[\w.\-]*['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?|[^\s,)]+)""",
+_QUOTED = r"""'(?:[^']|'')*'?|"[^"]*"?"""
+_GIVEN = re.compile(rf"""(['"`]?([\w.\-]+)['"`]?\s*=\s*)({_QUOTED}|[^\s,)]+)""")
+_USER = re.compile(r"""(://[^\s/:@'"]*:)[^\s'"]*@""")
+_PAIR = re.compile(
+    rf"""([\w.\-]*{_NAME}[\w.\-]*["']?\s*[=:]\s*)({_QUOTED}|[^\s;&]+)""",
     re.IGNORECASE,
 )
 _OPTIONS = re.compile(r"\bWITH\s*\(", re.IGNORECASE)
 
+_declared: frozenset[str] = frozenset()
+_looked_up: dict[str, str] = {}
+"""Value -> how it was written, the newest last."""
+
+_REMEMBERED = 1024
+_SHORTEST, _SHORTEST_PLAIN = 4, 8
+"""A shorter value, of a secret or of another option, is part of too many words to be told from
+them: `true`, a number of rows."""
+
+
+def declare(names: Iterable[str]) -> None:
+    """Take names of options for those of secrets, in any case; connectors say which they have."""
+    global _declared
+    _declared |= {name.casefold() for name in names}
+
 
 def is_secret(name: str) -> bool:
     """Whether an option of this name holds a secret."""
-    return _SECRET.search(name) is not None
+    return name.casefold() in _declared or _SECRET.search(name) is not None
+
+
+def shown(value: str) -> str:
+    """Return a value without the secrets inside: of a URL, or of pairs such as `password=x;`."""
+    return _PAIR.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1{HIDDEN}@", value))
+
+
+def look_up(option: str, value: str, written: str) -> str:
+    """Remember how the value of an option was written; return it."""
+    global _looked_up
+    if len(value) >= (_SHORTEST if is_secret(option) else _SHORTEST_PLAIN):
+        kept = [each for each in _looked_up.items() if each[0] != value]
+        _looked_up = dict([*kept, (value, written)][-_REMEMBERED:])
+    return value
+
+
+def told(text: str) -> str:
+    """Return what an error says as everybody may read it."""
+    for value in sorted(_looked_up, key=len, reverse=True):
+        text = text.replace(value, _looked_up[value])
+    return _USER.sub(rf"\1{HIDDEN}@", text)
 
 
 def without_secrets(text: str, start: int, end: int) -> str:
@@ -30,4 +80,8 @@ def without_secrets(text: str, start: int, end: int) -> str:
     if found is None:
         return text[start:end]
     plain = max(start, found.end())
-    return text[start:plain] + _GIVEN.sub(rf"\1'{HIDDEN}'", text[plain:end])
+    return text[start:plain] + _GIVEN.sub(_shown_option, text[plain:end])
+
+
+def _shown_option(found: re.Match[str]) -> str:
+    return found[1] + (f"'{HIDDEN}'" if is_secret(found[2]) else shown(found[3]))

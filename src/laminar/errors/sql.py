@@ -151,6 +151,31 @@ class NonDeterministic(SqlError):
         self.view = view
 
 
+class ForeignCode(SqlError):
+    """A statement would run code that is no SQL: a method of Java, or a process.
+
+    Whoever may ask a question could otherwise run any program as the user who has the database
+    open. If everybody who reaches this database may do that, say so: `SET laminar.trusted_functions
+    = 'reflect'`, or `all`.
+    """
+
+    code: ClassVar[str] = "LMR-3040"
+
+    def __init__(self, what: str) -> None:
+        told = _FOREIGN.get(what, f"{what} runs a method of Java")
+        super().__init__(
+            f"{told}, which no statement may",
+            hint=f"SET laminar.trusted_functions = '{what}' trusts everybody who can ask",
+        )
+        self.what = what
+
+
+_FOREIGN = {
+    "transform": "TRANSFORM ... USING runs a process",
+    "identifier": "IDENTIFIER(...) as a function may call any, such as one that runs Java",
+}
+
+
 class BadViewOption(SqlError):
     """A view was given an option that it does not have, or a value that the option does not take.
 

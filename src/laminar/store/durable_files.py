@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from laminar.errors.store import StoreUnreadable, StoreUnwritable
+from laminar.store import private
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
@@ -94,7 +95,7 @@ def _filled(temp: Path, path: Path, data: bytes, point: str) -> Iterator[None]:
 
 def _fill(temp: Path, data: bytes, point: str) -> None:
     failpoint(f"{point}.before_write")
-    with temp.open("wb") as file:
+    with open(temp, "wb", opener=private.opener) as file:
         file.write(data)
         file.flush()
         failpoint(f"{point}.after_write")
@@ -112,7 +113,7 @@ class SummedFile:
     def __init__(self, path: Path, point: str = "file") -> None:
         self._path = path
         self._point = point
-        self._file = path.open("xb")
+        self._file = open(path, "xb", opener=private.opener)  # noqa: SIM115
         self._crc = 0
         self.size = 0
 
@@ -181,12 +182,21 @@ def sync_dir(path: Path) -> None:
 
 
 def make_dir(path: Path) -> None:
-    """Create a folder and the ones above it, each durable in its parent."""
+    """Create a folder and the ones above it, for us alone, each durable in its parent."""
     if path.is_dir():
         return
     make_dir(path.parent)
-    path.mkdir(exist_ok=True)
+    private.make(path)
     sync_dir(path.parent)
+
+
+def make_root(path: Path) -> None:
+    """Create the folder of a database, its name durable; those above it are as others make them."""
+    root = path.absolute()
+    for each in reversed([above for above in root.parents if not above.is_dir()]):
+        each.mkdir(exist_ok=True)
+        sync_dir(each.parent)
+    make_dir(root)
 
 
 def remove(path: Path, *, point: str = "file") -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from laminar.store import durable_files
+from laminar.store import durable_files, private
 
 _NO_LINKS = {
     errno.EPERM,
@@ -17,6 +17,9 @@ _NO_LINKS = {
     errno.EMLINK,
     errno.EXDEV,
 }
+
+
+_CHUNK = 1 << 20
 
 
 class SegmentGone(Exception):
@@ -47,8 +50,16 @@ def bring(source: Path, target: Path, *, copies: bool = False) -> None:
     if not source.exists():
         raise SegmentGone(source)
     temp = target.with_name(f".{target.name}{durable_files.TEMP_SUFFIX}")
-    shutil.copyfile(source, temp)
+    with source.open("rb") as read, open(temp, "wb", opener=private.opener) as written:
+        shutil.copyfileobj(read, written, _CHUNK)
     durable_files.sync_file(temp)
     durable_files.failpoint("link.before_rename")
     temp.replace(target)
     durable_files.failpoint("link.after_rename")
+
+
+def bring_durably(source: Path, target: Path, *, copies: bool = False) -> None:
+    """Do the same, with the folder that it needs; on return the name survives a crash."""
+    durable_files.make_dir(target.parent)
+    bring(source, target, copies=copies)
+    durable_files.sync_dir(target.parent)

@@ -14,10 +14,9 @@ import socket
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
 from laminar.errors.store import DatabaseLocked, StoreUnwritable
-from laminar.store import durable_files
+from laminar.store import durable_files, private
 from laminar.store.durable_files import Unsealed, seal, unseal
 
 LOCK = "lock"
@@ -45,6 +44,9 @@ class Owner:
 class StateLock:
     """Held from opening to closing; readers take no part in it.
 
+    Two are taken: on the folder, which cannot be removed while it holds a state, and on the file,
+    which is what older versions look at. Who removes the file lets nobody in.
+
     Raises:
         DatabaseLocked: another process, or another connection of this one, holds it.
         StoreUnwritable: the file cannot be written, or the file system knows no locks.
@@ -52,33 +54,53 @@ class StateLock:
 
     def __init__(self, root: Path) -> None:
         path = root / LOCK
-        with durable_files.unwritable(path):
-            self._file: IO[bytes] | None = path.open("a+b")
+        self._process = os.getpid()
+        self._held: list[int] = []
         try:
-            # Each opening of the file is a holder of its own, so this also tells two connections
-            # of one process apart.
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with durable_files.unwritable(path):
+                self._take(os.open(root, os.O_RDONLY), root, needed=False)
+                file = private.opener(str(path), os.O_RDWR | os.O_CREAT)
+                self._take(file, root)
+                _write_owner(file)
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, handle: int, root: Path, *, needed: bool = True) -> None:
+        try:
+            # Each opening is a holder of its own, so this also tells two connections of one
+            # process apart.
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            self._file.close()
+            os.close(handle)
             if error.errno in _TAKEN:
                 raise DatabaseLocked(str(root), str(owner(root) or "not known")) from None
-            raise StoreUnwritable(str(path), f"it cannot be locked: {error.strerror}") from error
-        with durable_files.unwritable(path):
-            mine = Owner(os.getpid(), socket.gethostname(), _now())
-            durable_files.failpoint("lock.before_write")
-            self._file.truncate(0)
-            self._file.write(seal({"format": FORMAT_VERSION, **asdict(mine)}))
-            self._file.flush()
-            durable_files.failpoint("lock.after_write")
+            if needed:
+                reason = f"it cannot be locked: {error.strerror}"
+                raise StoreUnwritable(str(root / LOCK), reason) from error
+            return  # network file systems lock no folders: there the file alone keeps others out
+        self._held.append(handle)
 
     def release(self) -> None:
-        """Let others in; nothing happens the second time."""
-        if self._file is None:
-            return
-        # Said aloud, because a forked child may hold the same opening.
-        fcntl.flock(self._file, fcntl.LOCK_UN)
-        self._file.close()
-        self._file = None
+        """Let others in; nothing happens the second time.
+
+        A forked child only closes its own handles: the lock is still its parent's.
+        """
+        held, self._held = self._held, []
+        for handle in reversed(held):
+            if os.getpid() == self._process:
+                # Said aloud, because a forked child may hold the same opening.
+                fcntl.flock(handle, fcntl.LOCK_UN)
+            os.close(handle)
+
+
+def _write_owner(file: int) -> None:
+    mine = Owner(os.getpid(), socket.gethostname(), _now())
+    durable_files.failpoint("lock.before_write")
+    os.ftruncate(file, 0)
+    with open(file, "wb", closefd=False) as written:
+        written.write(seal({"format": FORMAT_VERSION, **asdict(mine)}))
+    durable_files.failpoint("lock.after_write")
 
 
 def owner(root: Path) -> Owner | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,7 +192,7 @@ class PendingLog:
             for batch in queue:
                 if first <= batch.seq <= last:
                     durable_files.remove(batch.path, point="pending")
-            queue[:] = [batch for batch in queue if not first <= batch.seq <= last]
+            self._keep(queue, lambda batch: not first <= batch.seq <= last)
 
     def drop_through(self, table: str, seq: int) -> None:
         """Forget the batches up to a number, once nobody will read them again."""
@@ -202,7 +202,7 @@ class PendingLog:
                 if batch.seq <= seq:
                     # One that stays behind is harmless: readers ask for what comes after it.
                     durable_files.remove_quietly(batch.path, point="pending")
-            queue[:] = [batch for batch in queue if batch.seq > seq]
+            self._keep(queue, lambda batch: batch.seq > seq)
 
     def reload(self, committed: Mapping[str, int]) -> None:
         """Look again at what is there, after it was changed from outside."""
@@ -220,10 +220,14 @@ class PendingLog:
         for table in [known for known in tuple(self._queues) if known not in tables]:
             self._forget(table)
 
+    def _keep(self, queue: list[PendingBatch], stays: Callable[[PendingBatch], bool]) -> None:
+        self._verified.difference_update(batch for batch in queue if not stays(batch))
+        queue[:] = [batch for batch in queue if stays(batch)]
+
     def _forget(self, table: str) -> None:
         """Read a table's queue from disk the next time; who is at it now is not disturbed."""
         with self._lock(table):
-            self._queues.pop(table, None)
+            self._verified.difference_update(self._queues.pop(table, ()))
             self._last.pop(table, None)
 
     def _lock(self, table: str) -> threading.Lock:

@@ -15,7 +15,7 @@ from laminar.errors.store import SegmentCorrupt, SegmentMissing, StoreUnwritable
 from laminar.model.quoting import source_uri, target_uri
 from laminar.model.same_row import RowType
 from laminar.model.trace import WEIGHT, Segment, Span
-from laminar.store import durable_files, parquet
+from laminar.store import durable_files, parquet, private
 from laminar.store.names import folder_name
 
 if TYPE_CHECKING:
@@ -324,6 +324,7 @@ def _adopt(source: Path, folder: Path, stem: str) -> list[_Written]:
     kept = [entry for entry in found if entry[1]]
     written = []
     for number, (part, rows, spread) in enumerate(kept):
+        private.close_to_others(part)  # Spark wrote it, under the umask of its own processes
         durable_files.sync_file(part)
         path = folder / f"{stem}-{number}.parquet"
         written.append(

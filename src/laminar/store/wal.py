@@ -21,7 +21,7 @@ from typing import IO, Any
 from laminar.errors.store import StoreUnwritable, UnsupportedFormat
 from laminar.model.row_counts import Skipped
 from laminar.model.trace import Range
-from laminar.store import durable_files
+from laminar.store import durable_files, private
 
 WAL = "wal"
 """The folder of the log under the store's root."""
@@ -167,7 +167,7 @@ class EpochLog:
         if self._file is None:
             is_new = not self._path.exists()
             durable_files.make_dir(self._path.parent)
-            self._file = self._path.open("ab", buffering=0)
+            self._file = open(self._path, "ab", buffering=0, opener=private.opener)  # noqa: SIM115
             if is_new:
                 durable_files.failpoint("wal.after_create")
                 durable_files.sync_dir(self._path.parent)
@@ -176,7 +176,7 @@ class EpochLog:
     def _rewrite(self) -> None:
         temp = self._path.with_name(f".{self._path.name}{durable_files.TEMP_SUFFIX}")
         durable_files.failpoint("wal.before_rewrite")
-        with temp.open("wb") as file:
+        with open(temp, "wb", opener=private.opener) as file:
             for epoch in sorted(self._epochs):
                 file.write(_line(_to_json(self._epochs[epoch])))
             file.flush()

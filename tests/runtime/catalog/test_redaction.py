@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from laminar.errors import BadOption, SqlSyntaxError
-from laminar.runtime.catalog.redaction import shown_options, shown_sql
+from laminar.connectors import register_source
+from laminar.errors import BadOption, ConnectorError, SqlSyntaxError
+from laminar.errors.secrets import is_secret
+from laminar.runtime.catalog.redaction import shown_options, shown_properties, shown_sql
 from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.statements.show import Showing
@@ -27,11 +29,95 @@ from ..parts import catalog, snapshot
         ("WITH (token.path = 'x')", "WITH (token.path = '***')"),
         ("WITH (path = 'password')", "WITH (path = 'password')"),
         ("WITH (path = 'never ends", "***"),
+        ("WITH (url = 'pg://me:hush@host/db')", "WITH (url = 'pg://me:***@host/db')"),
+        ("WITH (url = 'a=1;Password=hu sh;b=2')", "WITH (url = 'a=1;Password=*** sh;b=2')"),
+        ("WITH (sasl.jaas.config = 'x')", "WITH (sasl.jaas.config = '***')"),
+        ("WITH (x = 'it''s pwd=hush')", "WITH (x = 'it''s pwd=***')"),
         ("", ""),
     ],
 )
 def test_texts_hide_the_values_of_secret_options(sql: str, shown: str) -> None:
     assert shown_sql(sql) == shown
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("password", "db.passwd", "PWD", "ssl.key.passphrase", "sasl.jaas.config", "dsn"),
+        *("account_key", "accountKey", "account.key", "secret_access_key", "sas_token", "pass"),
+        *("connection_string", "connectionString", "ssl.keystore.key", "basic.auth.user.info"),
+        *("api-key", "bearer_token", "credentials", "Authorization", "user_pass"),
+    ],
+)
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("path", "topic", "primary_key", "key", "passengers", "compass", "key_column", "windsn"),
+        *("bypass", "sasl.mechanism", "account", "url", "keys", "bootstrap_servers"),
+    ],
+)
+def test_other_names_are_not(name: str) -> None:
+    assert not is_secret(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("postgres://me:hush@host:5432/db", "postgres://me:***@host:5432/db"),
+        ("a://u:p@h1,b://v:hush@h2", "a://u:***@h2"),  # rather too much than too little
+        ("postgres://me@host/db", "postgres://me@host/db"),
+        ("http://host:80/x", "http://host:80/x"),
+        ("jdbc:x;user=me;password=hush;ssl=true", "jdbc:x;user=me;password=***;ssl=true"),
+        ("host=h password = 'hu sh' user=me", "host=h password = *** user=me"),
+        ('Plain required username="me" password="hu;sh";', None),
+        ('{"password": "hush", "user": "me"}', '{"password": ***, "user": "me"}'),
+        ("Endpoint=sb://x/;SharedAccessKey=hush=", "Endpoint=sb://x/;SharedAccessKey=***"),
+    ],
+)
+def test_secrets_inside_values(value: str, told: str | None) -> None:
+    (pair,) = shown_options({"x": value})
+    assert pair[1] == (told or 'Plain required username="me" password=***;')
+    assert "hu" not in pair[1]
+
+
+def test_a_connector_says_which_options_are_secret() -> None:
+    class Silent:
+        append_only = True
+
+    assert not is_secret("license")
+    register_source("licensed", lambda _spec: Silent(), secrets=["License"])  # type: ignore[return-value, arg-type]
+    assert shown_options({"license": "hush", "path": "x"}, "licensed") == [
+        ("license", "***"),
+        ("path", "x"),
+    ]
+    text = "CREATE SOURCE s (x INT) WITH (connector = 'licensed', license = 'hush')"
+    assert "hush" not in shown_sql(text, "licensed")
+    assert "hush" not in str(SqlSyntaxError("no").at(text + " oops", len(text) + 1))
+    assert "hush" not in str(BadOption("licensed", "license", "hush", "more"))
+
+
+def test_nothing_is_shown_of_a_connector_that_is_not_known_here() -> None:
+    options = {"topic": "t", "max_rows": "5"}
+    assert shown_options(options, "of python") == [("max_rows", "5"), ("topic", "***")]
+    text = "CREATE SOURCE s (x INT DEFAULT 1) WITH (connector = 'of python', topic = 'hush')"
+    assert shown_sql(text, "of python") == text.replace("hush", "***")
+
+
+def test_properties_hide_them_too() -> None:
+    told = shown_properties([("owner", "me"), ("contact.password", "x"), ("at", "a://b:hush@c")])
+    assert told == [("owner", "me"), ("contact.password", "***"), ("at", "a://b:***@c")]
+
+
+def test_errors_hide_them_wherever_they_are_said() -> None:
+    error = ConnectorError("s", ValueError("cannot reach pg://me:hush@host/db"))
+    assert str(error).count("pg://me:***@host/db") == 1
+    assert "hush" not in str(BadOption("mine", "url", "pg://me:hush@host", "more"))
+    broken = "CREATE SINK k FROM s WITH (url = 'pg://me:hush@host' oops"
+    assert "hush" not in str(SqlSyntaxError("no").at(broken, broken.index("oops"), 4))
 
 
 def test_pairs_hide_them_too() -> None:

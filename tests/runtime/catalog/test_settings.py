@@ -41,11 +41,23 @@ def test_setting_and_resetting() -> None:
         ("laminar.retained_epochs", "", BadSetting),
         ("laminar.compaction", "maybe", BadSetting),
         ("laminar.diamond_consistency", "some", BadSetting),
+        ("laminar.trusted_functions", "rand", BadSetting),
+        ("laminar.trusted_functions", "all, reflect", BadSetting),
+        ("laminar.trusted_functions", "", BadSetting),
     ],
 )
 def test_bad_settings(name: str, value: str, error: type[laminar.LaminarError]) -> None:
     with pytest.raises(error):
         Settings().with_value(name, value)
+
+
+def test_several_words() -> None:
+    settings = Settings().with_value("laminar.trusted_functions", " Transform,REFLECT, reflect")
+    assert settings.given == {"trusted_functions": "reflect, transform"}
+    assert settings.trusts("trusted_functions", "reflect")
+    assert not settings.trusts("trusted_functions", "java_method")
+    assert not Settings().trusts("trusted_functions", "reflect")
+    assert Settings({"trusted_functions": "all"}).trusts("trusted_functions", "identifier")
 
 
 def test_options_have_defaults_from_settings() -> None:

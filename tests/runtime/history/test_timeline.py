@@ -125,3 +125,42 @@ def test_what_cannot_be_removed_does_no_harm(
         commit(timeline, 1)
     assert timeline.epoch == 1
     assert "old epochs cannot be removed" in caplog.text
+
+
+def test_a_reader_passes_by_what_the_writer_lets_go_of_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Timeline(tmp_path)
+    for epoch in range(4):
+        commit(writer, epoch)
+    reader = Timeline(tmp_path, read_only=True)
+    seen = reader.store.epochs()
+    monkeypatch.setattr(reader.store, "epochs", lambda: seen)
+    writer.store.prune(2)
+    assert [each.epoch for each in reader.kept()] == [2, 3]
+    # And one that goes between being listed and being read, each time it is looked for.
+    read = type(reader.store)._read
+
+    def gone(store: Any, version: tuple[int, int]) -> Any:
+        if version[0] == 2:
+            raise FileNotFoundError(version)
+        return read(store, version)
+
+    monkeypatch.setattr(type(reader.store), "_read", gone)
+    assert [each.epoch for each in reader.kept()] == [3]
+
+
+def test_a_reader_that_comes_while_a_revision_is_replaced_looks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Timeline(tmp_path)
+    commit(writer, 1)
+    read, tries = type(writer.store)._read, iter([FileNotFoundError("replaced")])
+
+    def gone_once(store: Any, version: tuple[int, int]) -> Any:
+        for error in tries:
+            raise error
+        return read(store, version)
+
+    monkeypatch.setattr(type(writer.store), "_read", gone_once)
+    assert Timeline(tmp_path, read_only=True).epoch == 1

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from laminar.errors import BadSetting, UnknownSetting
 from laminar.runtime.catalog.view_options import OPTIONS
+from laminar.sql.foreign_code import CODE
 
 PREFIX = "laminar."
 
@@ -20,19 +21,23 @@ _NUMBER = re.compile(r"\d+(_\d+)*")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: a whole number from `least` on, yes or no, or one of some words."""
+    """One setting: a whole number from `least` on, or one or several of some words."""
 
     name: str
     default: str
     about: str
     least: int | None = None
     words: tuple[str, ...] = ()
+    several: tuple[str, ...] = ()
+    """Words of which several may be given, with commas; `none` and `all` are two more."""
 
     @property
     def kind(self) -> str:
         """What it takes, in words."""
         if self.words:
             return ", ".join(self.words)
+        if self.several:
+            return f"none, all, or some of {', '.join(self.several)}"
         return f"a whole number, {self.least} or more"
 
     def checked(self, value: str) -> str:
@@ -41,6 +46,10 @@ class Setting:
         if self.words:
             if text in self.words:
                 return text
+        elif self.several:
+            given = [each.strip() for each in text.split(",")]
+            if given in (["none"], ["all"]) or set(given) <= set(self.several):
+                return ", ".join(sorted(set(given)))
         elif _NUMBER.fullmatch(text) and int(text) >= (self.least or 0):
             return str(int(text))
         raise BadSetting(f"{PREFIX}{self.name}", value, self.kind)
@@ -104,6 +113,8 @@ SETTINGS: dict[str, Setting] = {
                 " sink", least=1),
         Setting("collect_limit_rows", "500000", "up to so many rows a delta travels through the"
                 " driver instead of a write job", least=0),
+        Setting("trusted_functions", "none", "what may run code that is no SQL, for everybody who"
+                " can ask a question", several=CODE),
     )
 }  # fmt: skip
 """Name without prefix -> setting."""
@@ -129,6 +140,11 @@ class Settings:
     def is_on(self, name: str) -> bool:
         """Return a value that is on or off."""
         return self.text(name) == "on"
+
+    def trusts(self, name: str, word: str) -> bool:
+        """Whether a setting that may have several words has one of them."""
+        given = self.text(name)
+        return given == "all" or word in given.split(", ")
 
     def with_value(self, name: str, value: str) -> Settings:
         """Return the settings after SET."""

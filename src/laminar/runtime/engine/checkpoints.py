@@ -223,7 +223,9 @@ class Checkpoints:
     # In the background
 
     def _submit(self, checkpoint_id: int, manifest: Manifest) -> None:
-        draft = self._current().finalize_checkpoint(checkpoint_id)
+        coordinator = self._current()
+        coordinator.note_offsets(checkpoint_id, manifest.offsets)
+        draft = coordinator.finalize_checkpoint(checkpoint_id)
         if draft is None:
             return
         tables = [name for name, each in self._defined.tables().items() if each.connector is None]
@@ -236,7 +238,6 @@ class Checkpoints:
         ]
         draft = replace(
             draft,
-            source_offsets=manifest.offsets,
             watermarks=manifest.watermarks,
             epoch=manifest.epoch,
             revision=manifest.revision,

@@ -12,11 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from laminar.bridge.spill import SPILL
 from laminar.checkpoint import CheckpointStorage, RecoveryConfig, aside
+from laminar.checkpoint.aside import SET_ASIDE
 from laminar.checkpoint.fingerprint import changed, without
-from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests
+from laminar.checkpoint.in_flight import IN_FLIGHT
+from laminar.checkpoint.recovery import DagRecoveryManager, Recovered, damaged_manifests, restored
 from laminar.checkpoint.recovery_report import DagRecoveryMetrics, RecoveryWarning
 from laminar.checkpoint.restore import Restored, go_back, load, numbers
+from laminar.checkpoint.storage import CHECKPOINTS
 from laminar.connectors.source import Source
 from laminar.delta.program import Applied
 from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFailed, SparkLost
@@ -36,7 +40,15 @@ from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.ingest.connector_building import build_source, shut
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.spark.session import fixed_settings
+from laminar.runtime.spark.statement_cache import LINKS
 from laminar.store import ManifestStore
+from laminar.store.cursors import SINKS, SUBSCRIPTIONS
+from laminar.store.lock import LOCK
+from laminar.store.manifests import MANIFESTS
+from laminar.store.pending import PENDING
+from laminar.store.private import tighten
+from laminar.store.segments import DATA
+from laminar.store.wal import WAL
 
 if TYPE_CHECKING:
     from laminar.runtime.catalog.catalog import Catalog
@@ -46,9 +58,19 @@ _LOG = logging.getLogger("laminar.recovery")
 
 Definitions = Literal["then", "current"]
 
+PARTS = (
+    *(DATA, MANIFESTS, WAL, PENDING, LINKS, LOCK, SINKS, SUBSCRIPTIONS),
+    *(CHECKPOINTS, IN_FLIGHT, SET_ASIDE, SPILL),
+)
+"""What a database has in its folder."""
+
 
 def recover(root: Path, config: RecoveryConfig | None) -> Recovered:
-    """Put the newest whole state into place, or that of the checkpoint which is asked for."""
+    """Put the newest whole state into place, or that of the checkpoint which is asked for.
+
+    One of an older version is closed to others first.
+    """
+    tighten(root, PARTS)
     chosen = config.mode.checkpoint_id if config is not None else None
     try:
         return DagRecoveryManager(root, config).recover()
@@ -65,7 +87,7 @@ def recover(root: Path, config: RecoveryConfig | None) -> Recovered:
     metrics = DagRecoveryMetrics(
         found.checkpoint_id,
         found.source_offsets,
-        found.nodes_snapshotted,
+        len(restored(done.manifest)),
         epoch=done.epoch,
         source="checkpoint",
         set_aside=str(done.set_aside),
@@ -99,6 +121,8 @@ def complete(
             set_aside=str(went.set_aside),
             source_offsets=engine.ledger.manifest.offsets,
         )
+    if missed := metrics.missed():
+        _LOG.warning(missed)
     if told := metrics.told():
         warnings.warn(told, RecoveryWarning, stacklevel=5)
     return metrics

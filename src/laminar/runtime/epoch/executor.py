@@ -8,13 +8,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from laminar.dag import (
     BarrierAligner,
     CheckpointBarrier,
     DagNode,
     MulticastBuffer,
+    SharedStageMetadata,
     StreamingDag,
 )
 from laminar.errors import LaminarError, OperatorError, WriteWithinEpoch
@@ -33,6 +34,11 @@ class DagExecutorMetrics:
     """Counters since the executor was built."""
 
     epochs: int = 0
+    events_processed: int = 0
+    """Rows of changes that nodes have taken in, with weights as they come."""
+    events_per_node: dict[str, int] = field(default_factory=dict)
+    barriers_processed: int = 0
+    """Barriers that have passed all nodes."""
     executions: dict[str, int] = field(default_factory=dict)
     multicast_publishes: int = 0
     backpressure_waits: int = 0
@@ -117,6 +123,13 @@ class DagExecutor:
                 raise
         return flight
 
+    def shared_stages(self) -> dict[NodeId, SharedStageMetadata]:
+        """Return the shared stages, with how far each consumer has come."""
+        return {
+            node: replace(each, consumer_watermarks=self._buffers[node].positions)
+            for node, each in self.dag.shared_stages().items()
+        }
+
     @property
     def in_flight(self) -> int:
         """How many epochs are on their way."""
@@ -194,6 +207,9 @@ class DagExecutor:
         with self._lock:
             name = node.name
             self.metrics.executions[name] = self.metrics.executions.get(name, 0) + 1
+            taken = sum(each.rows for each in deltas)
+            self.metrics.events_processed += taken
+            self.metrics.events_per_node[name] = self.metrics.events_per_node.get(name, 0) + taken
             self.metrics.node_ms[name] = (time.perf_counter() - started) * 1000
             self.metrics.node_rows[name] = delta.rows if delta else 0
             self._land_node(flight, node, None if failure else delta, failure)
@@ -329,7 +345,9 @@ class DagExecutor:
             for waiting in tuple(flight.inbox):
                 self._release_inputs(flight, waiting)
             self._flights.popleft()
-            self.metrics.epochs += not flight.failures and not flight.is_called_off
+            is_done = not flight.failures and not flight.is_called_off
+            self.metrics.epochs += is_done
+            self.metrics.barriers_processed += is_done and flight.barrier is not None
             flight.end()
             landed = True
         return landed
@@ -356,6 +374,21 @@ class CurrentExecutor:
     def metrics(self) -> DagExecutorMetrics | None:
         """What it counted since the definitions changed last; None if no epoch ran since."""
         return None if self._built is None else self._built.metrics
+
+    def shared_stages(self) -> dict[str, dict[str, int]]:
+        """Return stage -> reader -> how many of its changes that reader is done with."""
+        if self._built is None:
+            return {}
+        nodes = self._built.dag.nodes
+        return {
+            nodes[stage].name: {
+                nodes[reader].name: position
+                for reader, position in zip(
+                    each.consumer_nodes, each.consumer_watermarks, strict=True
+                )
+            }
+            for stage, each in self._built.shared_stages().items()
+        }
 
     def get(self) -> DagExecutor:
         """Return what runs the DAG as it is defined now."""

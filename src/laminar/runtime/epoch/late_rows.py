@@ -12,6 +12,7 @@ from laminar.delta.change import Version, consolidate, quote, table
 from laminar.delta.lateness import below, late_rows
 from laminar.delta.program import Late
 from laminar.delta.render import change
+from laminar.errors import SegmentMissing
 from laminar.model.quoting import string_literal
 from laminar.model.trace import WEIGHT, Segment, Trace
 from laminar.runtime.event_time.late_batch import LATE_DDL, LATE_ROWS, LATE_SCHEMA, LateBatch
@@ -102,7 +103,10 @@ def keep(
 def read_kept(root: Path, trace: Trace | None, limit: int) -> pa.Table:
     """Return the newest rows that are kept."""
     paths = [] if trace is None else [root / file for file in trace.files]
-    tables = [pq.read_table(path).cast(LATE_SCHEMA) for path in paths]
+    try:
+        tables = [pq.read_table(path).cast(LATE_SCHEMA) for path in paths]
+    except FileNotFoundError as error:  # a reader that is behind: the writer has let go of it
+        raise SegmentMissing(str(error.filename or error)) from None
     found = pa.concat_tables(tables) if tables else LATE_SCHEMA.empty_table()
     return found.drop([WEIGHT]).slice(max(0, found.num_rows - limit))
 

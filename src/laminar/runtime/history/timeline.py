@@ -49,7 +49,7 @@ class Timeline:
     def __init__(self, root: Path, *, read_only: bool = False) -> None:
         self._root = root
         self.store = ManifestStore(root)
-        self.manifest = self.store.latest() or _NOTHING
+        self.manifest = self._latest() or _NOTHING
         self.retained = 64
         """How many past epochs can be read again."""
         self.pinned: frozenset[int] = frozenset()
@@ -61,15 +61,19 @@ class Timeline:
 
     def refresh(self) -> bool:
         """Move to what another process has committed last; say whether that is something new."""
+        newest = self.store.newest()
+        if newest in (None, (self.manifest.epoch, self.manifest.revision)):
+            return False
+        found = self._latest()
+        self.manifest = found or self.manifest
+        return found is not None
+
+    def _latest(self) -> Manifest | None:
         for _ in range(_TRIES):
-            newest = self.store.newest()
-            if newest in (None, (self.manifest.epoch, self.manifest.revision)):
-                return False
-            # It may have been replaced by a newer revision since it was listed.
+            # It may be replaced by a newer revision between being listed and read.
             with suppress(FileNotFoundError):
-                self.manifest = self.store.latest() or self.manifest
-                return True
-        return False
+                return self.store.latest()
+        return None
 
     @property
     def epoch(self) -> int:
@@ -125,8 +129,14 @@ class Timeline:
 
     def kept(self) -> list[Manifest]:
         """Return all epochs that can be read, oldest first."""
-        older = [self.store.get(each) for each in self.store.epochs() if each < self.epoch]
-        return [*older, self.manifest] if self.manifest.revision >= 0 else []
+        if self.manifest.revision < 0:
+            return []
+        older = []
+        for each in self.store.epochs():
+            # A writer beside us may let go of it between looking and reading.
+            with suppress(EpochNotFound):
+                older += [self.get(each)] if each < self.epoch else []
+        return [*older, self.manifest]
 
     def epochs(self) -> tuple[int, ...]:
         """Return the numbers of all epochs that can be read, oldest first."""

@@ -149,6 +149,16 @@ def storage_of(relation: Maintained, relations: StoragePlan) -> str:
     return "accumulators and results" if isinstance(relation, Merged) else "stored"
 
 
+def shared_how(program: Program, relations: StoragePlan) -> str:
+    """Say whether a view that several read is computed once for them."""
+    output = program.output
+    if output.shape.name in relations.fused and isinstance(output, Mapped):
+        if is_cheap(output.node):
+            return "computed by each of its readers, which is cheaper than keeping it"
+        return "its delta is computed once, for all of its readers"
+    return "stored once, for all of its readers"
+
+
 def statements(relation: Maintained, relations: StoragePlan) -> list[tuple[str, str]]:
     """Return the statements that an epoch may run for a relation."""
     match relation:
@@ -211,8 +221,12 @@ def explain_dag(
     programs: Mapping[str, Program],
     groups: Sequence[str],
     sinks: Sequence[tuple[str, str]],
+    relations: StoragePlan | None = None,
 ) -> list[str]:
-    """Describe the whole topology: order, shared stages, channels, groups, strategies."""
+    """Describe the whole topology: order, shared stages, channels, groups, strategies.
+
+    With a storage plan it says what becomes of each shared view.
+    """
     name = {node.id: node.name for node in dag.nodes.values()}
     waves = " -> ".join(_wave([name[node] for node in wave]) for wave in dag.waves())
     shared = [
@@ -221,6 +235,12 @@ def explain_dag(
     ]
     lines = [f"Execution order: {waves or 'nothing is defined'}"]
     lines.append(f"Shared stages: {', '.join(shared) if shared else 'none'}")
+    if relations is not None:
+        lines += [
+            f"Stage {name[node]}: {shared_how(programs[name[node]], relations)}"
+            for node in dag.shared_stages()
+            if name[node] in programs
+        ]
     lines.append(f"Channel types: {', '.join(_channels(dag)) or 'none'}")
     lines.append(f"Consistency groups: {'; '.join(groups) if groups else 'none'}")
     if sinks:

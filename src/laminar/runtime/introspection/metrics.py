@@ -73,6 +73,13 @@ class Metrics:
 
     epoch: int
     nodes: Mapping[str, NodeMetrics]
+    events_processed: int
+    """Rows of changes that nodes have taken in since the topology last changed."""
+    events_per_node: Mapping[str, int]
+    barriers_processed: int
+    """Barriers of checkpoints that have passed all nodes."""
+    shared_stages: Mapping[str, Mapping[str, int]]
+    """Stage that several read -> reader -> how many of its changes the reader is done with."""
     multicast_publishes: int
     backpressure_waits: int
     """How often the output of a shared stage had to wait for its slowest reader."""
@@ -116,6 +123,10 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
     return Metrics(
         epoch=engine.ledger.epoch,
         nodes=nodes,
+        events_processed=counted.events_processed if counted is not None else 0,
+        events_per_node=dict(counted.events_per_node) if counted is not None else {},
+        barriers_processed=counted.barriers_processed if counted is not None else 0,
+        shared_stages=engine.work.executor.shared_stages(),
         multicast_publishes=counted.multicast_publishes if counted is not None else 0,
         backpressure_waits=counted.backpressure_waits if counted is not None else 0,
         most_in_flight=counted.most_in_flight if counted is not None else 0,

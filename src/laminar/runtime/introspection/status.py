@@ -27,6 +27,7 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     from_json,
 )
+from laminar.runtime.catalog.redaction import without_rows
 from laminar.runtime.ingest.connector_building import Building, call_seconds
 from laminar.runtime.ingest.connector_thread import ConnectorThread
 from laminar.runtime.output.sink_state import SinkMode, stored_status
@@ -52,7 +53,7 @@ class RelationStatus:
     """`running`; a view may also be `paused`, `held`, `scheduled`, `failing` or `suspended`, and a
     source `gated`."""
     state_reason: str | None
-    """What the matter is, if the database has said so."""
+    """What the matter is, if the database has said so; without values of rows."""
     epoch: int
     """The epoch its rows are of."""
     rows: int | None
@@ -298,14 +299,18 @@ def state_of(name: str, manifest: Manifest) -> tuple[str, str | None]:
         return "paused", None
     failure = progress.failures.get(name)
     if failure is not None:
-        return "suspended" if failure.is_suspended else "failing", failure.reason
+        return "suspended" if failure.is_suspended else "failing", without_rows(failure.reason)
     if name in progress.gated:
         return "gated", "no view may see its rows yet"
     if name not in progress.behind:
         return "running", None
     report = manifest.state.report
     said = {each["name"]: each["reason"] for each in report.get("held", ())}.get(name)
-    return "scheduled" if said is not None and said.startswith(Skip.NOT_DUE) else "held", said
+    if said is not None and said.startswith(Skip.NOT_DUE):
+        return "scheduled", said
+    for other in progress.failures.values():  # what it waits for may have failed at a row
+        said = said and said.replace(other.reason, without_rows(other.reason) or "")
+    return "held", said
 
 
 def _weights(path: Path) -> int:

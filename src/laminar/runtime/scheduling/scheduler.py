@@ -72,6 +72,7 @@ class ViewScheduler:
         self.progress = ViewProgress.from_state(self._manifest().state)
         self.counters: dict[str, Counters] = {}
         self._known: tuple[StreamingDag, list[ViewGroup]] | None = None
+        self.mark()
 
     # Where views stand
 
@@ -275,6 +276,15 @@ class ViewScheduler:
         except BaseException:
             self.progress = before
             raise
+        self.mark()
+
+    def mark(self) -> None:
+        """Let the registry say which views fail; one that is paused stays so."""
+        registry, failures = self._defined.catalog.registry, self.progress.failures
+        for view in registry.views():
+            state = MvState.ERROR if view.name in failures else MvState.RUNNING
+            if view.state not in (state, MvState.PAUSED):
+                registry.set_state(view.name, state)
 
     def failing(self, failed: Mapping[str, Failure]) -> AbstractContextManager[None]:
         """Remember failures, if the commit inside succeeds."""

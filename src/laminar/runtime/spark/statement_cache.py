@@ -161,7 +161,7 @@ class StatementCache:
     def _try_links(self) -> bool:
         trial = self._folder / "trial"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            durable_files.make_dir(self._folder)
             trial.symlink_to(self._store.root)
             durable_files.remove_quietly(trial, point="port")
         except OSError as error:
@@ -173,7 +173,7 @@ class StatementCache:
         names = self._next_name(binding), self._next_name(binding)
         folder = self._folder / str(self._made)
         with durable_files.unwritable(folder):
-            folder.mkdir(parents=True)
+            durable_files.make_dir(folder)
         frame = self._store.folder_frame(schema, folder)
         frame.createOrReplaceTempView(names[0])
         self._planner.by_one_task(frame).createOrReplaceTempView(names[1])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from laminar.connectors.sink import AT_LEAST_ONCE
-from laminar.connectors.source import Source
+from laminar.connectors.source import Source, require_append_only
 from laminar.dag import (
     DagNode,
     DagNodeType,
@@ -110,6 +110,8 @@ def _source(engine: Engine, node: DagNode) -> None:
     connector = node.operator
     if connector is not None and not isinstance(connector, Source):
         raise InvalidOperator(connector)
+    if connector is not None:
+        require_append_only(node.name, connector)
     is_known = engine.defined.catalog.exists(node.name)
     if not is_known and node.output_schema is None:
         raise InvalidSchema(f'source "{node.name}" has no schema; give one with schema=')

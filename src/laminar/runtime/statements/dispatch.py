@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from laminar.delta.change import Version
 from laminar.delta.emission import Emission, Mode
 from laminar.errors import (
+    ForeignCode,
     NotSupported,
     NoWatermark,
     RelationExists,
@@ -44,6 +45,7 @@ from laminar.runtime.statements.replace import alter_view, replace_view
 from laminar.runtime.statements.show import Listing, Showing, find_sink
 from laminar.runtime.statements.user_code import create_function, drop_function
 from laminar.sql import statements as s
+from laminar.sql.foreign_code import foreign_code
 from laminar.sql.intervals import micros
 from laminar.sql.resolved_statements import Resolved, in_full, resolved
 from laminar.sql.schemas import CATALOG, DEFAULT, Names, last_of, parts_of, schema_of
@@ -127,6 +129,7 @@ class StatementRunner:
 
     def run(self, statement: s.Statement) -> Any:
         """Run one statement; an error says where in the script it belongs."""
+        self._refuse_foreign_code(statement)
         asked: Resolved | None = None
         try:
             asked = resolved(statement, self.names())
@@ -135,6 +138,14 @@ class StatementRunner:
             if asked is not None:
                 error = asked.pointed(error)
             raise placed(error, statement) from error.__cause__
+
+    def _refuse_foreign_code(self, statement: s.Statement) -> None:
+        """Refuse what runs Java or processes, whatever kind of statement it stands in."""
+        trusts = self._engine.defined.settings.trusts
+        for what, at, length in foreign_code(statement.text):
+            if not trusts("trusted_functions", what):
+                error = ForeignCode(what).at(statement.text, at, length)
+                raise error.within(statement.location.line, statement.location.column)
 
     # Schemas
 

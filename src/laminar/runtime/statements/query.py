@@ -17,13 +17,14 @@ from laminar.errors import (
     SqlSyntaxError,
     UnknownRelation,
 )
-from laminar.model.quoting import backquoted, string_literal
+from laminar.model.quoting import string_literal
 from laminar.runtime.catalog.function_definitions import UserFunctions
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.table_changes import changed_rows, changed_shape
 from laminar.runtime.history.timeline import Snapshot
 from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.relations.bindings import Bindings
+from laminar.runtime.relations.bound_names import BoundNames
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.runtime.spark.error_translation import (
     SPARK_FAILS,
@@ -99,6 +100,7 @@ class Reader:
         self.tables = CurrentTables(engine, session, store)
         self._called = SessionFunctions(session)
         self._has_called = False
+        self._names = BoundNames(session)
         engine.env.functions.adopt(session)
         self._between = Differences(
             engine.ledger.timeline,
@@ -140,6 +142,8 @@ class Reader:
                     return self._answered_written_out(bound, functions)
                 found = explain_refusal(error, bound.shapes, partial(known_functions, self.session))
                 raise pointed(found, error, query, bound.text) from None
+            finally:
+                self._names.settle()
 
     def _answered_written_out(self, bound: Bound, functions: UserFunctions) -> Answer:
         """Analyse a query with the bodies of functions where Spark takes no call of them."""
@@ -206,10 +210,10 @@ class Reader:
                     else self.tables.frame(name, bindings, snapshot)
                 )
                 chars = snapshot.catalog.shape(name).chars
-                as_chars(frame, chars).createOrReplaceTempView(backquoted(name))
+                self._names.bind(name, as_chars(frame, chars))
         text, bound = name_system_tables(text, system) if system else (text, {})
         for table, name in bound.items():
-            self._system_frame(table, snapshot).createOrReplaceTempView(backquoted(name))
+            self._names.bind(name, self._system_frame(table, snapshot))
         shapes = {name.lower(): snapshot.catalog.shape(name) for name in names}
         for asked in ranges:
             last = as_of_epoch if asked.last is None else asked.last
@@ -227,7 +231,7 @@ class Reader:
         shape = snapshot.catalog.shape(name)
         empty = self.store.frame(shape.stored, ())
         rows = changed_rows(self._between, self._engine.ledger.timeline, snapshot, asked, empty)
-        as_chars(rows, shape.chars).createOrReplaceTempView(backquoted(asked.bound))
+        self._names.bind(asked.bound, as_chars(rows, shape.chars))
         return changed_shape(shape)
 
     def _bind_pasts(self, query: str, pasts: Sequence[Past]) -> Bound:
@@ -249,8 +253,7 @@ class Reader:
                 self._engine, self.session, self.store, past.epoch, [name], snapshot=snapshot
             )
             shapes[name.lower()] = shape = snapshot.catalog.shape(name)
-            rows = as_chars(bindings.content(name), shape.chars)
-            rows.createOrReplaceTempView(backquoted(past.bound))
+            self._names.bind(past.bound, as_chars(bindings.content(name), shape.chars))
         return Bound(text, max(past.epoch for past in pasts), shapes)
 
     def _system_frame(self, name: str, snapshot: Snapshot) -> DataFrame:
@@ -265,9 +268,9 @@ class Reader:
             _, own = bindings_at(
                 self._engine, self.session, self.store, None, [view], snapshot=snapshot
             )
-            own.content(view).createOrReplaceTempView(f"__rows_{place}")
+            self._names.bind(f"__rows_{place}", own.content(view))
             cases.append(f"WHEN {string_literal(view)} THEN (SELECT COUNT(*) FROM __rows_{place})")
-        frame.createOrReplaceTempView("__views")
+        self._names.bind("__views", frame)
         listed = [
             f"CASE name {' '.join(cases)} END AS rows" if column == "rows" else quote(column)
             for column, _ in table.columns

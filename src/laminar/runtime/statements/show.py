@@ -17,7 +17,12 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     ViewDefinition,
 )
-from laminar.runtime.catalog.redaction import shown_definition, shown_options, shown_sql
+from laminar.runtime.catalog.redaction import (
+    shown_definition,
+    shown_options,
+    shown_properties,
+    shown_sql,
+)
 from laminar.runtime.catalog.storage_plan import BaseTable, StoragePlan
 from laminar.runtime.catalog.view_options import OPTIONS
 from laminar.runtime.ingest.pruning import UNREAD
@@ -181,7 +186,7 @@ class Showing:
         sink = find_sink(self._engine, name)
         for each in self._engine.outputs.sinks.sinks():
             if each.name == sink:
-                return self._in_full(shown_sql(each.sql))
+                return self._in_full(shown_sql(each.sql, each.connector))
         definition = self._catalog.definitions[self._catalog.resolve(name)]
         shown = shown_definition(definition)
         return self._in_full(shown) if shown else _statement_of(definition.name, definition)
@@ -285,7 +290,7 @@ class Showing:
         catalog = self._catalog
         found = [each.told() for each in groups_of(catalog) if each.number is not None]
         sinks = [(each.name, each.relation) for each in self._engine.outputs.sinks.sinks()]
-        lines = explain_dag(catalog.dag, catalog.programs, found, sinks)
+        lines = explain_dag(catalog.dag, catalog.programs, found, sinks, catalog.relations)
         return self._plan(lines + self._prefixes())
 
     def _prefixes(self) -> list[str]:
@@ -342,7 +347,9 @@ def _about(definition: Definition) -> list[tuple[str, ...]]:
     checks = definition.checks if isinstance(definition, TableDefinition) else ()
     lines = [(f"# Constraint {name}", f"CHECK ({condition})") for name, condition in checks]
     lines += [("# Comment", definition.comment)] if definition.comment else []
-    lines += [(f"# Property {name}", value) for name, value in definition.properties]
+    lines += [
+        (f"# Property {name}", value) for name, value in shown_properties(definition.properties)
+    ]
     return [(name, "", "", "", value, "") for name, value in lines]
 
 

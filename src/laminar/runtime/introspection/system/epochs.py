@@ -69,6 +69,8 @@ def _metrics(engine: Engine, _snapshot: Snapshot) -> Rows:
     found = collect_metrics(engine)
     for name in (
         "epoch",
+        "events_processed",
+        "barriers_processed",
         "multicast_publishes",
         "backpressure_waits",
         "most_in_flight",
@@ -81,6 +83,8 @@ def _metrics(engine: Engine, _snapshot: Snapshot) -> Rows:
     for node, counted in found.nodes.items():
         for name in ("executions", "last_ms", "last_rows"):
             yield name, node, float(getattr(counted, name))
+    for node, count in found.events_per_node.items():
+        yield "events", node, float(count)
     for name in ("completed", "failed", "under_way", "last_ms", "last_bytes", "last_new_bytes"):
         yield f"checkpoints_{name}", None, float(getattr(found.checkpoints, name))
     for source, counters in found.bridges.items():

@@ -35,7 +35,7 @@ def _sources(engine: Engine, snapshot: Snapshot) -> Rows:
             name,
             "source" if each.is_source else "table",
             each.connector,
-            shown_options(each.options),
+            shown_options(each.options, each.connector),
             [column for column, _, _ in each.columns],
             list(each.primary_key),
             None if offset is None else json.dumps(offset),
