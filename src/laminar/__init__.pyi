@@ -29,6 +29,7 @@ from laminar.checkpoint import (
     RecoveryWarning,
 )
 from laminar.connectors import (
+    AcknowledgedSource,
     ArrowSource,
     ClosingSource,
     ExplainingSource,
@@ -259,6 +260,7 @@ from laminar.session import (
 
 __all__ = [
     "MAX_PORTS",
+    "AcknowledgedSource",
     "AdvanceWatermark",
     "AmbiguousColumns",
     "ArrowSource",

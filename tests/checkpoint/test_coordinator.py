@@ -98,3 +98,16 @@ def test_there_is_a_limit_and_an_interval() -> None:
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(laminar.InvalidSetting):
         DagCheckpointConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_knows_how_far_sources_were_read() -> None:
+    found, _ = coordinator()
+    number = found.trigger_checkpoint()
+    for node in found.dag.nodes:
+        found.on_node_snapshot_complete(number, node)
+    found.note_offsets(number, {"s": 3})
+    found.note_offsets(99, {"s": 4})  # one that was given up
+    assert found.active[number].source_offsets == {"s": 3}
+    made = found.finalize_checkpoint(number)
+    assert made is not None
+    assert made.source_offsets == {"s": 3}

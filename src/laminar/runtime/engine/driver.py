@@ -115,6 +115,7 @@ class Driver:
             failed.append(error)
             if isinstance(error, OperatorError) and error.report is not None:
                 committed.append(error.report)
+        self._engine.work.inlets.commit_offsets()
         try:
             self._engine.outputs.sinks.publish()
         except Exception as error:

@@ -61,7 +61,7 @@ def open_source(engine: Parts, definition: TableDefinition) -> None:
     if not engine.env.read_only and definition.name not in engine.defined.sources:
         source = build_source(definition)
         if source is not None:
-            engine.defined.sources[definition.name] = source
+            engine.work.inlets.attach_source(definition.name, source)
 
 
 def build_source(definition: TableDefinition) -> Source | None:

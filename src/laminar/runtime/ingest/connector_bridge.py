@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from laminar.bridge import BridgeCounters
 from laminar.checkpoint.in_flight import InFlight
+from laminar.connectors.source import AcknowledgedSource, Offset, Source, require_append_only
 from laminar.errors import Backpressure, TableRedefined, UnknownRelation
+from laminar.errors.secrets import told
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
@@ -77,6 +80,8 @@ class Positions(Protocol):
         ...
 
 
+_LOG = logging.getLogger("laminar.sources")
+
 _LOOK_AGAIN = 0.1  # seconds after which a wait ends by itself: clocks may have moved
 
 
@@ -117,6 +122,9 @@ class ConnectorDagBridge:
         self._leaving: dict[str, SourceInlet] = {}  # not closed yet: a poll may be on its way
         self._changed = threading.Condition(threading.Lock())
         self._signals = 0
+        self._told: dict[str, tuple[Source, Offset]] = {}
+        """Source -> what it has heard of last."""
+        self._tell_again = self._is_telling = False
         self._running = False
         self._drift = SourceDrift()
         self.on_running: Callable[[bool], object] = lambda _runs: None
@@ -189,6 +197,55 @@ class ConnectorDagBridge:
         if source is None:
             return PushedInlet(definition, options, context, self._ledger.pending, position or 0)
         return SourceInlet(definition, source, options, context, position, manifest.epoch)
+
+    # Connectors
+
+    def attach_source(self, name: str, source: Source) -> None:
+        """Let the rows of a table come from a connector; whoever calls has the writer's turn."""
+        require_append_only(name, source)
+        self._defined.sources[name] = source
+
+    def commit_offsets(self) -> None:
+        """Let sources that want to know it hear how far they were read for good.
+
+        Whoever calls has no turn. One thread at a time tells them; one that comes meanwhile leaves
+        it to that one, which then looks once more.
+        """
+        with self._changed:
+            self._tell_again = True
+            if self._is_telling:
+                return
+            self._is_telling = True
+        try:
+            while self._has_to_tell():
+                for name, source in tuple(self._defined.sources.items()):
+                    self._tell(name, source, self._ledger.manifest.offsets.get(name))
+        except BaseException:
+            with self._changed:
+                self._is_telling = False
+            raise
+
+    def _has_to_tell(self) -> bool:
+        with self._changed:
+            tells, self._tell_again = self._tell_again, False
+            self._is_telling = tells
+            return tells
+
+    def _tell(self, name: str, source: Source, end: Offset | None) -> None:
+        if end is None or not isinstance(source, AcknowledgedSource):
+            return
+        if self._told.get(name) == (source, end):
+            return
+        try:
+            source.commit_offsets(end)
+        except Exception as error:  # the epoch is committed, whatever it says; it hears it again
+            _LOG.warning(
+                "the source %s did not hear how far it was read: %s", name, told(str(error))
+            )
+        else:
+            known = self._defined.sources
+            self._told = {key: each for key, each in self._told.items() if key in known}
+            self._told[name] = (source, end)
 
     # What epochs take
 
