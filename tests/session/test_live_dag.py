@@ -190,11 +190,9 @@ def test_a_shared_stage_that_costs_something_is_computed_once(
 
     def watched(bindings: Bindings, name: str) -> None:
         for frame in [f for key, f in bindings._shared.items() if key.startswith(name)]:
-            manager = frame.sparkSession._jsparkSession.sharedState().cacheManager()
-            plan = frame._jdf.queryExecution().logical()
-            cached = manager.lookupCachedData(frame.sparkSession._jsparkSession, plan)
-            builder = cached.get().cachedRepresentation().toOption().get().cacheBuilder()
-            loaded.append((name, builder.isCachedColumnBuffersLoaded()))
+            plan = frame.select("*")._jdf.queryExecution().withCachedData()
+            (leaf,) = (plan.collectLeaves().apply(at) for at in range(plan.collectLeaves().size()))
+            loaded.append((name, leaf.cacheBuilder().isCachedColumnBuffersLoaded()))
         unshare(bindings, name)
 
     monkeypatch.setattr(Bindings, "unshare", watched)

@@ -51,6 +51,7 @@ def define(engine: Parts, settings: AppliedSettings) -> None:
             catalog.add_view(definition, catalog.compile(definition, is_stored=True))
     for name in engine.ledger.manifest.state.paused:
         catalog.registry.set_state(name, MvState.PAUSED)
+    engine.scheduler.mark()
     engine.outputs.sinks.load(engine.ledger.manifest.state.sinks)
     engine.time.restore(engine.ledger.manifest)
     engine.work.materialization.plan()
