@@ -20,6 +20,7 @@ _NAMES = {
         DagRecoveryManager DagRecoveryMetrics RecoveryConfig RecoveryMode RecoveryWarning
     """,
     "connectors": """
+        AcknowledgedSource
         ArrowSource ClosingSource ExplainingSource Offset SinkConnector SinkFactory SinkSpec Source
         SourceFactory SourceSpec register_sink register_source sink_connectors source_connectors
     """,

@@ -29,6 +29,7 @@ from laminar.checkpoint import (
     RecoveryWarning,
 )
 from laminar.connectors import (
+    AcknowledgedSource,
     ArrowSource,
     ClosingSource,
     ExplainingSource,
@@ -269,6 +270,7 @@ from laminar.session import (
 
 __all__ = [
     "MAX_PORTS",
+    "AcknowledgedSource",
     "AdvanceWatermark",
     "AmbiguousColumns",
     "ArrowSource",

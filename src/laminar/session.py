@@ -33,6 +33,7 @@ from laminar.runtime.engine.driver import Driver
 from laminar.runtime.engine.engine import Engine
 from laminar.runtime.engine.recover import Definitions, complete, recover, restore
 from laminar.runtime.epoch.outcome import EpochReport
+from laminar.runtime.introspection.live_dag import live_dag
 from laminar.runtime.output.subscriptions import Subscription
 from laminar.runtime.spark.lifeline import Lifeline
 from laminar.runtime.spark.session import own_session, start_spark
@@ -468,8 +469,8 @@ class Database:
     # Introspection
 
     def topology(self) -> StreamingDag:
-        """Return the DAG of sources and views."""
-        return self.engine.defined.catalog.dag
+        """Return the DAG of sources, views and sinks, with the columns of each."""
+        return live_dag(self.engine)
 
     def metrics(self) -> Metrics:
         """Return counters of this process."""

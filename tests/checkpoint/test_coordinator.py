@@ -113,3 +113,16 @@ def test_intervals_go_by_a_clock_that_is_never_set_back() -> None:
     assert made.expire() == []
     ticks.advance(60)
     assert [each.elapsed for each in made.expire()] == [60.0]
+
+
+def test_a_checkpoint_knows_how_far_sources_were_read() -> None:
+    found, _ = coordinator()
+    number = found.trigger_checkpoint()
+    for node in found.dag.nodes:
+        found.on_node_snapshot_complete(number, node)
+    found.note_offsets(number, {"s": 3})
+    found.note_offsets(99, {"s": 4})  # one that was given up
+    assert found.active[number].source_offsets == {"s": 3}
+    made = found.finalize_checkpoint(number)
+    assert made is not None
+    assert made.source_offsets == {"s": 3}

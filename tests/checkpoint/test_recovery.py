@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,14 +12,14 @@ import pytest
 
 import laminar
 from laminar import RecoveryConfig, RecoveryMode
-from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagRecoveryManager
+from laminar.checkpoint import CheckpointStorage, DagCheckpointConfig, DagRecoveryManager, recovery
 from laminar.checkpoint.metadata import DagCheckpointMetadata
 from laminar.checkpoint.recovery import Recovered
 from laminar.checkpoint.restore import finish, numbers
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
 from laminar.runtime.engine.recover import recover as open_at
-from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files
+from laminar.store import EpochLog, ManifestStore, PendingLog, durable_files, links
 
 from .stored import CATALOG, build, flip
 
@@ -304,3 +305,35 @@ def test_whoever_accepts_the_loss_names_a_checkpoint(tmp_path: Path) -> None:
     finish(placed, again, EpochLog(tmp_path))
     assert [batch.seq for batch in again.after("t", 2)] == [4]
     assert recover(tmp_path).metrics.damaged == ()
+
+
+def test_recovery_that_takes_too_long_says_so(tmp_path: Path) -> None:
+    build(tmp_path, 2)
+    config = RecoveryConfig(target_recovery_time=1e-9)
+    found = DagRecoveryManager(tmp_path, config).recover().metrics
+    assert not found.within_target
+    assert "was to take 1e-09 s: 4 files" in found.missed()
+    assert recover(tmp_path).metrics.missed() == ""
+
+
+def test_what_is_restored_is_what_has_a_state(tmp_path: Path) -> None:
+    fused = {"kind": "view", "name": "w", "query": "SELECT n FROM t"}
+    build(tmp_path, 2, catalog=[*CATALOG, fused])
+    assert recover(tmp_path).metrics.nodes_restored == 2
+
+
+def test_files_are_put_back_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = build(tmp_path, 2)
+    checkpoint(tmp_path, made[1], copies=True)
+    for name in made[1].files:
+        (tmp_path / name).unlink()
+    meeting = threading.Barrier(2)
+    real = links.bring_durably
+
+    def brings(source: Path, target: Path, *, copies: bool = False) -> None:
+        meeting.wait(60)  # one alone would wait in vain
+        real(source, target, copies=copies)
+
+    monkeypatch.setattr(recovery, "bring_durably", brings)
+    assert len(recover(tmp_path).metrics.healed) == 4
+    assert newest(tmp_path) == made[1]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import laminar
 from laminar.dag import DagBuilder, DagNodeType, HashBy
 from laminar.errors import (
     CycleDetected,
@@ -313,3 +314,13 @@ def test_a_branch_may_have_schemas_too() -> None:
 def test_schema_text_is_read_at_once() -> None:
     with pytest.raises(InvalidSchema):
         DagBuilder().source("a", schema="x INTT")
+
+
+def test_what_is_said_of_checkpoints_goes_with_the_dag() -> None:
+    config = laminar.DagCheckpointConfig(retained=5)
+    builder = DagBuilder().source("s").operator("a", "SELECT 1").connect("s", "a")
+    plain = builder.build()
+    assert plain.checkpoint_config is None
+    made = builder.checkpoint_config(config).build()
+    assert made.checkpoint_config is config
+    assert made == plain  # it is about the database, not about the topology

@@ -34,6 +34,8 @@ FORBIDDEN = [
     ("SELECT aes_encrypt(a, k), AES_ENCRYPT(a, k, 'GCM', 'DEFAULT', '')", ["aes_encrypt"] * 2),
     ("SELECT * FROM t TABLESAMPLE (10 PERCENT)", ["tablesample"]),
     ("SELECT TRANSFORM (a) USING 'cat' FROM t", ["transform using a script"]),
+    ("SELECT IDENTIFIER('ra' || 'nd')() FROM t", ["a function by identifier"]),
+    ("SELECT IDENTIFIER('a') FROM IDENTIFIER('t')", []),
 ]
 
 ALLOWED = [

@@ -52,7 +52,8 @@ def define(db: Database, statements: Sequence[Statement]) -> int:
 
 def explained(db: Database) -> dict[str, Any]:
     """Return the DAG and the plan of every view, as plain values."""
-    dag, catalog = db.topology(), db.engine.defined.catalog
+    catalog = db.engine.defined.catalog
+    dag = catalog.dag
     name = {node.id: node.name for node in dag.nodes.values()}
     return {
         "waves": [[name[each] for each in wave] for wave in dag.waves()],

@@ -13,6 +13,7 @@ from laminar.connectors.sink import (
     sink_connectors,
 )
 from laminar.connectors.source import (
+    AcknowledgedSource,
     ArrowSource,
     ClosingSource,
     ExplainingSource,
@@ -39,6 +40,7 @@ register_sink(sink_console.NAME, sink_console.console_sink)
 register_sink(sink_sqlite.NAME, sink_sqlite.sqlite_sink)
 
 __all__ = [
+    "AcknowledgedSource",
     "ArrowSource",
     "ClosingSource",
     "DatagenSource",

@@ -89,6 +89,20 @@ class ExplainingSource(Source, Protocol):
 
 
 @runtime_checkable
+class AcknowledgedSource(Source, Protocol):
+    """A source that wants to hear how far it was read for good, such as a queue."""
+
+    def commit_offsets(self, end: Offset) -> object:
+        """Hear that all rows up to `end` are durable in the database.
+
+        It is called after the epoch that took them is committed, with no lock and no turn, one
+        call at a time, never with less than before. What it raises fails no epoch: it is called
+        again after the next one, and after a restart with what was committed last.
+        """
+        ...
+
+
+@runtime_checkable
 class ClosingSource(Source, Protocol):
     """A source that holds something which must be given back."""
 

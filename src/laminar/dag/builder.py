@@ -52,6 +52,7 @@ class DagBuilder:
         self._nodes: dict[str, NodeDraft] = {}
         self._edges: list[EdgeDraft] = []
         self._inputs: dict[str, dict[int, EdgeDraft]] = {}
+        self._checkpoint_config: Any = None
 
     def source(
         self, name: str, connector_or_operator: Any = None, *, schema: SchemaLike = None
@@ -110,10 +111,22 @@ class DagBuilder:
             self._add(draft).connect(shared, draft.name)
         return self
 
+    def checkpoint_config(self, config: Any) -> Self:
+        """Say when checkpoints are taken, and how: a DagCheckpointConfig.
+
+        A database that runs the DAG takes it for its settings `laminar.checkpoint_...`; without
+        one they stay as they are.
+        """
+        self._checkpoint_config = config
+        return self
+
     def build(self) -> StreamingDag:
         """Resolve the names, check the topology and return it."""
         return StreamingDag.assemble(
-            tuple(self._nodes.values()), tuple(self._edges), max_fan_out=self._max_fan_out
+            tuple(self._nodes.values()),
+            tuple(self._edges),
+            max_fan_out=self._max_fan_out,
+            checkpoint_config=self._checkpoint_config,
         )
 
     def _add(self, draft: NodeDraft) -> Self:

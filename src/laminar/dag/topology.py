@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from laminar.dag.diamond import ConsistencyGroup, compute_consistency_groups
 from laminar.dag.draft import EdgeDraft, NodeDraft, resolve
@@ -98,6 +99,8 @@ class StreamingDag:
     max_fan_out: int = field(default=DEFAULT_MAX_FAN_OUT, compare=False)
     version: int = field(default=0, compare=False)
     checks: tuple[Check, ...] = field(default=CHECKS, compare=False)
+    checkpoint_config: Any = field(default=None, compare=False)
+    """What a builder was told of checkpoints; a database that runs the DAG follows it."""
     _ids: Mapping[str, NodeId] = field(init=False, compare=False)
     _order: tuple[NodeId, ...] = field(init=False, compare=False)
     _waves: tuple[tuple[NodeId, ...], ...] = field(init=False, compare=False)
@@ -126,9 +129,15 @@ class StreamingDag:
         *,
         max_fan_out: int = DEFAULT_MAX_FAN_OUT,
         checks: tuple[Check, ...] = CHECKS,
+        checkpoint_config: Any = None,
     ) -> StreamingDag:
         """Build a DAG from declarations by name."""
-        return cls(*resolve(nodes, edges), max_fan_out=max_fan_out, checks=checks)
+        return cls(
+            *resolve(nodes, edges),
+            max_fan_out=max_fan_out,
+            checks=checks,
+            checkpoint_config=checkpoint_config,
+        )
 
     @classmethod
     def from_mv_registry(

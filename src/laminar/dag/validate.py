@@ -14,6 +14,7 @@ from laminar.errors.dag import (
     FanOutLimitExceeded,
     SchemaMismatch,
 )
+from laminar.model.schema import Schema
 
 Check = Callable[[Graph], None]
 
@@ -57,10 +58,14 @@ CHECKS: tuple[Check, ...] = (check_acyclic, check_connected, check_schemas, chec
 def _check_edge_schema(dag: Graph, edge: DagEdge) -> None:
     source, target = dag.nodes[edge.source], dag.nodes[edge.target]
     delivered, expected = source.output_schema, target.input_schema
-    if delivered is None or expected is None:
-        return
+    if delivered is not None and expected is not None:
+        refuse_mismatch(source.name, delivered, target.name, expected)
+
+
+def refuse_mismatch(source: str, delivered: Schema, target: str, expected: Schema) -> None:
+    """Raise SchemaMismatch if a column that is expected is not delivered, or in another type."""
     for column in expected:
         found = delivered.field(column.name)
         if found is None or found.type != column.type:
             kind = None if found is None else found.type
-            raise SchemaMismatch(source.name, target.name, column.name, column.type, kind)
+            raise SchemaMismatch(source, target, column.name, column.type, kind)

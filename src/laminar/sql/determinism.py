@@ -50,6 +50,9 @@ def _forbidden(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
     for call in calls_of(tokens, (*_CALLS, *_CLOCK_IF_EMPTY)):
         if call.name in _CALLS or not call.arguments:
             yield call.start, call.name.lower()
+    for call in calls_of(tokens, ("IDENTIFIER",)):
+        if call.stop < len(tokens) and tokens[call.stop].is_symbol("("):
+            yield call.start, "a function by identifier"  # any of these can hide there
     for call in calls_of(tokens, ("AES_ENCRYPT",)):
         if _draws_a_vector(tokens, call):
             yield call.start, call.name.lower()

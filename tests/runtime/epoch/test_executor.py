@@ -206,6 +206,24 @@ def test_a_barrier_reaches_every_node_once(build: Callable[..., DagExecutor]) ->
     assert [number for number, _ in seen] == [7] * 5
     assert next(name for _, name in seen) == "s"
     assert [name for _, name in seen][-1] == "d"
+    counted = executor.metrics
+    assert (counted.epochs, counted.barriers_processed) == (2, 1)
+    # a takes one row of s, b and c one of a, d one of each.
+    assert counted.events_per_node == {"a": 2, "b": 2, "c": 2, "d": 4}
+    assert counted.events_processed == 10
+    (shared,) = executor.shared_stages().values()
+    assert shared.consumer_watermarks == (2, 2)
+    assert dag.shared_stages()[shared.producer_node].consumer_watermarks == ()
+
+
+def test_a_barrier_of_an_epoch_that_fails_is_not_counted(
+    build: Callable[..., DagExecutor],
+) -> None:
+    executor = build()
+    task = Recorder(1, [], fails=frozenset("b"))
+    with pytest.raises(OperatorError):
+        executor.launch(task, CHANGED, (), CheckpointBarrier(7, 0)).wait()
+    assert executor.metrics.barriers_processed == 0
 
 
 def test_the_aligner_waits_for_every_edge() -> None:

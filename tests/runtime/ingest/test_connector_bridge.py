@@ -15,7 +15,7 @@ import pytest
 from laminar.checkpoint.in_flight import Delivered, InFlight, Overtaken, put_back
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source
-from laminar.errors import Backpressure, TableRedefined, UnknownRelation
+from laminar.errors import Backpressure, NotSupported, TableRedefined, UnknownRelation
 from laminar.model.trace import ARRIVAL
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
@@ -402,3 +402,101 @@ def test_rows_of_json_files_become_segments_with_their_numbers_and_times(tmp_pat
     assert taken.segment.spans == {"ts": (1_704_067_210_000_000, 1_704_067_230_000_000)}
     assert made.inlets.of("e").bridge.latest == 1_704_067_230_000_000
     made.close()
+
+
+class Told(Numbers):
+    """A source that hears how far it was read for good."""
+
+    heard: list[int]
+    on_heard: Callable[[int], object] | None = None
+
+    def commit_offsets(self, end: int) -> None:
+        if self.on_heard is not None:
+            self.on_heard(end)
+        self.heard.append(end)
+
+
+def told(root: Path) -> tuple[Ways, Told]:
+    source = Told()
+    source.heard = []
+    made = Ways.at(root, NUMBERS, sources={"s": source})
+    return made, source
+
+
+def test_a_source_hears_each_position_once(tmp_path: Path) -> None:
+    made, source = told(tmp_path)
+    made.inlets.commit_offsets()
+    assert source.heard == []  # nothing was read
+    for end in (3, 3, 5):
+        made.books.offsets["s"] = end
+        made.inlets.commit_offsets()
+    assert source.heard == [3, 5]
+
+
+def test_what_a_source_raises_is_said_again_and_keeps_nobody_from_hearing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made, source = told(tmp_path)
+    made.books.offsets["s"] = 3
+
+    def fails(_end: int) -> None:
+        raise ConnectionError("away")
+
+    source.on_heard = fails
+    made.inlets.commit_offsets()
+    assert "away" in caplog.text
+    source.on_heard = None
+    made.inlets.commit_offsets()
+    made.inlets.commit_offsets()
+    assert source.heard == [3]
+
+
+def test_one_thread_at_a_time_tells_and_the_last_position_is_the_last_said(tmp_path: Path) -> None:
+    made, source = told(tmp_path)
+    inside, may_go = threading.Event(), threading.Event()
+    told_at: list[str] = []
+    begun: list[int] = []
+
+    def slow(end: int) -> None:
+        told_at.append(threading.current_thread().name)
+        begun.append(end)
+        inside.set()
+        assert may_go.wait(60)
+
+    source.on_heard = slow
+    made.books.offsets["s"] = 3
+    first = threading.Thread(target=made.inlets.commit_offsets, name="first")
+    first.start()
+    assert inside.wait(60)
+    made.books.offsets["s"] = 5
+    made.inlets.commit_offsets()  # comes meanwhile, and does not wait
+    assert begun == [3]
+    may_go.set()
+    first.join(60)
+    assert source.heard == [3, 5]
+    assert set(told_at) == {"first"}
+    made.books.offsets["s"] = 6
+    made.inlets.commit_offsets()
+    assert source.heard == [3, 5, 6]
+
+
+def test_an_interrupt_leaves_the_next_one_free_to_tell(tmp_path: Path) -> None:
+    made, source = told(tmp_path)
+    made.books.offsets["s"] = 3
+
+    def stopped(_end: int) -> None:
+        raise KeyboardInterrupt
+
+    source.on_heard = stopped
+    with pytest.raises(KeyboardInterrupt):
+        made.inlets.commit_offsets()
+    source.on_heard = None
+    made.inlets.commit_offsets()
+    assert source.heard == [3]
+
+
+def test_a_source_that_takes_rows_back_is_not_attached(tmp_path: Path) -> None:
+    made, source = told(tmp_path)
+    source.append_only = False
+    with pytest.raises(NotSupported, match="takes rows back"):
+        made.inlets.attach_source("s", source)

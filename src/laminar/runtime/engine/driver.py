@@ -122,6 +122,7 @@ class Driver:
             failed.append(error)
             if isinstance(error, OperatorError) and error.report is not None:
                 committed.append(error.report)
+        self._engine.work.inlets.commit_offsets()
         if keep is None:  # the loop waits for nobody
             self._engine.outputs.sinks.settle()
             committed[:] = [replace(each, sinks=self._behind(each.epoch)) for each in committed]

@@ -58,6 +58,7 @@ def define(engine: Parts, settings: AppliedSettings) -> None:
             catalog.add_view(definition, catalog.compile(definition, is_stored=True))
     for name in engine.ledger.manifest.state.paused:
         catalog.registry.set_state(name, MvState.PAUSED)
+    engine.scheduler.mark()
     engine.outputs.sinks.load(engine.ledger.manifest.state.sinks)
     engine.time.restore(engine.ledger.manifest)
     engine.work.materialization.plan()
@@ -87,13 +88,13 @@ def _adopt(engine: Parts, definition: TableDefinition, seconds: float) -> None:
     away, name = engine.work.inlets.away, definition.name
     building = away.begin(definition)
     try:
-        engine.defined.sources[name] = building.result(seconds)
+        made = building.result(seconds)
+        away.taken(name)
+        engine.work.inlets.attach_source(name, made)
     except Exception as error:
         if building.is_done:
             away.taken(name)
         away.note(name, error)
-    else:
-        away.taken(name)
 
 
 def attach_operator(engine: Parts, name: str, operator: Any, spread: Spread = ()) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from laminar.errors import LaminarError, RowDoesNotFit, SourceAway
+from laminar.errors.secrets import told
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.connector_building import Building
 
@@ -23,11 +24,11 @@ def pause_after(attempts: int) -> float:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what went wrong in one line, without rows."""
+    """Return what went wrong in one line, without rows and secrets."""
     if not isinstance(error, LaminarError):
-        return f"{type(error).__name__}: {error}".splitlines()[0][:500]
+        return told(f"{type(error).__name__}: {error}".splitlines()[0][:500])
     detail = "" if isinstance(error, RowDoesNotFit) or not error.detail else f": {error.detail}"
-    return f"{error.code}: {error.message}{detail}".replace("\n", " ")[:500]
+    return told(f"{error.code}: {error.message}{detail}".replace("\n", " ")[:500])
 
 
 @dataclass(frozen=True, slots=True)

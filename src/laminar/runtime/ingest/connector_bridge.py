@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from laminar.bridge import BridgeCounters
 from laminar.checkpoint.in_flight import Delivered, InFlight
 from laminar.connectors import Source, close
+from laminar.connectors.source import require_append_only
 from laminar.errors import Backpressure, ConnectorHung, TableRedefined, UnknownRelation
 from laminar.model.row_counts import RowCounts, Skipped
 from laminar.model.state import EngineState
@@ -23,6 +25,7 @@ from laminar.runtime.catalog.settings import wall_clock
 from laminar.runtime.catalog.source_options import may_drop, parse
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import SourceDrift
+from laminar.runtime.ingest.acknowledgements import Acknowledgements
 from laminar.runtime.ingest.away_sources import AwaySources, SourceHealth, reason_of
 from laminar.runtime.ingest.batch_writer import ReadRange
 from laminar.runtime.ingest.connector_building import call_seconds
@@ -84,6 +87,8 @@ class Positions(Protocol):
         ...
 
 
+_LOG = logging.getLogger("laminar.sources")
+
 _LOOK_AGAIN = 0.1  # seconds after which a wait ends by itself: clocks may have moved
 
 
@@ -124,6 +129,9 @@ class ConnectorDagBridge:
         self._leaving: dict[str, SourceInlet] = {}  # not closed yet: a poll may be on its way
         self._changed = threading.Condition(threading.Lock())
         self._signals = 0
+        self._acknowledgements = Acknowledgements(
+            lambda: self._defined.sources, lambda: self._ledger.manifest.offsets
+        )
         self._running = False
         self._drift = SourceDrift()
         self._counting: Mapping[str, RowCounts] = {}
@@ -235,6 +243,21 @@ class ConnectorDagBridge:
         if source is None:
             return PushedInlet(definition, options, context, self._ledger.pending, position or 0)
         return SourceInlet(definition, source, options, context, position, manifest.epoch)
+
+    # Connectors
+
+    def attach_source(self, name: str, source: Source) -> None:
+        """Let the rows of a table come from a connector; whoever calls has the writer's turn."""
+        require_append_only(name, source)
+        self._defined.sources[name] = source
+        self.away.forget(name)
+
+    def commit_offsets(self) -> None:
+        """Let sources that want to know it hear how far they were read for good.
+
+        Whoever calls has no turn.
+        """
+        self._acknowledgements.tell()
 
     # What epochs take
 

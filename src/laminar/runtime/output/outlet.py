@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from laminar.connectors.sink import SinkConnector, close_sink
 from laminar.errors import ConnectorError, LaminarError
+from laminar.errors.secrets import told
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.output.sink_runner import SinkRunner
@@ -264,12 +265,12 @@ def _write(connector: SinkConnector, epoch: int, delta: DataFrame) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what an error says, in a line; it may be one of a Java that is gone."""
+    """Return what an error says, in a line without secrets; its Java may be gone."""
     try:
         if isinstance(error, ConnectorError):
-            return error.detail or error.message
+            return told(error.detail or error.message)
         if isinstance(error, LaminarError):
-            return error.message
-        return first_sentence(error) or type(error).__name__
+            return told(error.message)
+        return told(first_sentence(error)) or type(error).__name__
     except Exception:
         return f"{type(error).__name__}, which cannot be read: is Spark gone?"

@@ -113,6 +113,8 @@ class Bindings:
         if self._statement_cache is not None:
             self._statement_cache.serve(relations, len(relations.by_name))
         self._bound: set[str] = set()
+        self.named: set[str] = set()
+        """Views of the session that were made for stored rows."""
         self._cuts: dict[str, tuple[str, tuple[Segment, ...]]] = {}  # name -> schema, segments
         self._views: dict[str, str] = {}  # binding -> the view of its link folder
         self._loose: set[str] = set()  # names of frames that only this epoch has
@@ -205,7 +207,7 @@ class Bindings:
     def _bind_stored(self, binding: str, trace: str, version: Version, known: _Names) -> None:
         if known.statement_cache is None:
             if binding not in self._bound:
-                self._stored(trace, version).createOrReplaceTempView(binding)
+                self._name(binding, self._stored(trace, version))
                 self._bound.add(binding)
             return
         trace_versions = self.versions[trace]
@@ -215,7 +217,7 @@ class Bindings:
         self, binding: str, schema: str, segments: tuple[Segment, ...], known: _Names
     ) -> None:
         if known.statement_cache is None:
-            self._store.frame(schema, segments).createOrReplaceTempView(binding)
+            self._name(binding, self._store.frame(schema, segments))
             return
         if binding not in self._views:
             # Once an epoch: a statement that reads the folder may be running already.
@@ -263,8 +265,12 @@ class Bindings:
         if not self._careful or all(each.insert_only for each in segments):
             return frame
         binding = table(name, f"raw_{version}")
-        frame.createOrReplaceTempView(binding)
+        self._name(binding, frame)
         return self.session.sql(consolidate(f"SELECT * FROM {binding}", row_type(frame.schema)))
+
+    def _name(self, binding: str, frame: DataFrame) -> None:
+        frame.createOrReplaceTempView(binding)
+        self.named.add(binding)
 
     def content(self, name: str) -> DataFrame:
         """Return a relation's rows after the epoch, as plain rows."""

@@ -9,6 +9,7 @@ when it runs.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from laminar.model.quoting import backquoted
@@ -34,10 +35,14 @@ class BoundNames:
     def bind(self, name: str, frame: DataFrame) -> None:
         """Let a name stand for a frame."""
         frame.createOrReplaceTempView(backquoted(name))
-        key = name.lower()
-        self._fresh.add(key)
-        self._names[key] = None
-        self._names.move_to_end(key)
+        self.note([name.lower()])
+
+    def note(self, names: Iterable[str]) -> None:
+        """Take names that somebody else has bound in the session for this query."""
+        for name in names:
+            self._fresh.add(name)
+            self._names[name] = None
+            self._names.move_to_end(name)
 
     def settle(self) -> None:
         """Let go of the oldest names; those that were bound since the last time stay."""

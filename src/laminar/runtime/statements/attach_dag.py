@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from laminar.checkpoint import DagCheckpointConfig
 from laminar.connectors.sink import AT_LEAST_ONCE
 from laminar.connectors.source import Source, require_append_only
 from laminar.dag import (
@@ -15,15 +16,24 @@ from laminar.dag import (
     StatefulOperator,
     StreamingDag,
 )
+from laminar.dag.validate import refuse_mismatch
 from laminar.delta.program import Shape
-from laminar.errors import DisconnectedNode, InvalidOperator, InvalidSchema, NotSupported
+from laminar.errors import (
+    DisconnectedNode,
+    InvalidOperator,
+    InvalidSchema,
+    InvalidSetting,
+    NotSupported,
+)
 from laminar.model.quoting import backquoted
 from laminar.model.trace_name import is_plain
 from laminar.runtime.catalog.definitions import OperatorDefinition, TableDefinition, ViewDefinition
 from laminar.runtime.catalog.python_objects import OBJECT, Spread
+from laminar.runtime.catalog.settings import Settings
 from laminar.runtime.catalog.view_options import resolve
 from laminar.runtime.engine.open import attach_operator
 from laminar.runtime.epoch.python_operators import placed
+from laminar.runtime.introspection.live_dag import schema_of
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.statements.create_drop import (
     create_operator,
@@ -55,9 +65,12 @@ def attach(engine: Engine, dag: StreamingDag) -> None:
     dag.validate()
     _refuse_unused(dag)
     _refuse_names(engine, dag)
+    if dag.checkpoint_config is not None:
+        engine.applied_settings.change(_settings(engine, dag.checkpoint_config))
     for node_id in dag.execution_order():
         node = dag.nodes[node_id]
         inputs = tuple(dag.nodes[each].name for each in dag.upstream(node_id))
+        _refuse_mismatch(engine, node, inputs)
         match node.node_type:
             case DagNodeType.SOURCE:
                 _source(engine, node)
@@ -65,6 +78,35 @@ def attach(engine: Engine, dag: StreamingDag) -> None:
                 _sink(engine, node, inputs, _spread(dag, node))
             case _:
                 _operator(engine, node, inputs, _spread(dag, node))
+
+
+def _settings(engine: Engine, config: object) -> Settings:
+    """Return the settings of the database with what a DAG says of checkpoints."""
+    if not isinstance(config, DagCheckpointConfig):
+        raise InvalidSetting("checkpoint_config", config, "a DagCheckpointConfig")
+    on_off = {True: "on", False: "off"}
+    given = {
+        "interval_ms": str(round((config.interval or 0) * 1000)),
+        "barrier": config.barrier_type.value.lower(),
+        "timeout_ms": str(max(1, round(config.alignment_timeout * 1000))),
+        "incremental": on_off[config.incremental],
+        "max_concurrent": str(config.max_concurrent),
+        "retained": str(config.retained),
+        "copies": on_off[config.copies],
+    }
+    settings = engine.defined.settings
+    for name, value in given.items():
+        settings = settings.with_value(f"checkpoint_{name}", value)
+    return settings
+
+
+def _refuse_mismatch(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> None:
+    """Refuse a node that expects other columns than what it reads has, as it is defined now."""
+    if node.input_schema is not None:
+        catalog = engine.defined.catalog
+        for name in inputs:
+            delivered = schema_of(catalog.shape(catalog.resolve(name)))
+            refuse_mismatch(name, delivered, node.name, node.input_schema)
 
 
 def _spread(dag: StreamingDag, node: DagNode) -> Spread:
@@ -118,8 +160,7 @@ def _source(engine: Engine, node: DagNode) -> None:
     if is_known or node.output_schema is None:
         if connector is not None:
             with engine.ledger.turn(f"the connector of {node.name}"):
-                engine.defined.sources[node.name] = connector
-                engine.work.inlets.away.forget(node.name)
+                engine.work.inlets.attach_source(node.name, connector)
         return
     columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
     create_table(
@@ -139,7 +180,11 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Sp
             options: dict[str, Any] = {**resolve({}, engine.defined.settings.text)}
             query = _query(engine, node, inputs)
             sql = "" if query == node.operator else _statement(engine, node)
-            create_view(engine, ViewDefinition(node.name, query, sql=sql, **options))
+            made = ViewDefinition(node.name, query, sql=sql, **options)
+            if node.output_schema is not None:
+                found = schema_of(engine.defined.catalog.compile(made).output.shape)
+                refuse_mismatch(node.name, found, f"schema of {node.name}", node.output_schema)
+            create_view(engine, made)
         return
     if engine.defined.catalog.exists(node.name):
         attach_operator(engine, node.name, node.operator, spread)

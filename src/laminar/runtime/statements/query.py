@@ -211,6 +211,7 @@ class Reader:
                 )
                 chars = snapshot.catalog.shape(name).chars
                 self._names.bind(name, as_chars(frame, chars))
+        self._names.note(bindings.named)
         text, bound = name_system_tables(text, system) if system else (text, {})
         for table, name in bound.items():
             self._names.bind(name, self._system_frame(table, snapshot))
@@ -254,6 +255,7 @@ class Reader:
             )
             shapes[name.lower()] = shape = snapshot.catalog.shape(name)
             self._names.bind(past.bound, as_chars(bindings.content(name), shape.chars))
+            self._names.note(bindings.named)
         return Bound(text, max(past.epoch for past in pasts), shapes)
 
     def _system_frame(self, name: str, snapshot: Snapshot) -> DataFrame:
@@ -269,6 +271,7 @@ class Reader:
                 self._engine, self.session, self.store, None, [view], snapshot=snapshot
             )
             self._names.bind(f"__rows_{place}", own.content(view))
+            self._names.note(own.named)
             cases.append(f"WHEN {string_literal(view)} THEN (SELECT COUNT(*) FROM __rows_{place})")
         self._names.bind("__views", frame)
         listed = [

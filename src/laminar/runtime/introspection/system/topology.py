@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from laminar.dag import DagChannelType, DagNodeType
 from laminar.dag.diamond import DiamondConsistency
 from laminar.runtime.catalog.consistency_groups import groups_of
+from laminar.runtime.introspection.live_dag import described
 from laminar.runtime.introspection.system.node_position import epoch_of, wave_of
 from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
 from laminar.runtime.scheduling.view_progress import ViewProgress
@@ -29,7 +30,7 @@ def _topology(engine: Engine, snapshot: Snapshot) -> Rows:
         yield (
             node.id,
             node.name,
-            node.node_type.value,
+            described(snapshot.catalog, engine.defined.operators, node).node_type.value,
             [name[each] for each in dag.upstream(node.id)],
             outputs + outlets.get(node.name, []),
             node.id in dag.shared_stages(),
