@@ -20,6 +20,7 @@ from laminar.model.trace import ARRIVAL
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.event_time.clocks import EventTime
+from laminar.runtime.ingest import acknowledgements
 from laminar.runtime.ingest.arriving_rows import BITS
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.connector_inlet import SourceInlet
@@ -474,7 +475,7 @@ def test_one_thread_at_a_time_tells_and_the_last_position_is_the_last_said(tmp_p
     may_go.set()
     first.join(60)
     assert source.heard == [3, 5]
-    assert set(told_at) == {"first"}
+    assert set(told_at) == {"laminar-offsets-s"}  # a thread that nobody has to wait for
     made.books.offsets["s"] = 6
     made.inlets.commit_offsets()
     assert source.heard == [3, 5, 6]
@@ -488,11 +489,36 @@ def test_an_interrupt_leaves_the_next_one_free_to_tell(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     source.on_heard = stopped
-    with pytest.raises(KeyboardInterrupt):
-        made.inlets.commit_offsets()
+    made.inlets.commit_offsets()  # raised on the thread of the connector, and told in the log
     source.on_heard = None
     made.inlets.commit_offsets()
     assert source.heard == [3]
+
+
+def test_a_source_that_does_not_come_back_is_left_alone_until_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acknowledgements, "SECONDS", 0.01)
+    made, source = told(tmp_path)
+    may_go, is_back = threading.Event(), threading.Event()
+    calls: list[int] = []
+
+    def hangs(end: int) -> None:
+        calls.append(end)
+        may_go.wait(60)
+        is_back.set()
+
+    source.on_heard = hangs
+    for end in (3, 4, 5):
+        made.books.offsets["s"] = end
+        made.inlets.commit_offsets()
+    assert calls == [3]
+    may_go.set()
+    assert is_back.wait(60)
+    source.on_heard = None
+    made.inlets._acknowledgements._out["s"].exception(60)
+    made.inlets.commit_offsets()
+    assert source.heard == [3, 5]
 
 
 def test_a_source_that_takes_rows_back_is_not_attached(tmp_path: Path) -> None:
