@@ -176,6 +176,7 @@ def test_the_registry_says_which_views_fail(spark: SparkSession, tmp_path: Path)
         db.execute("PAUSE MATERIALIZED VIEW v")
         assert state(db) is MvState.PAUSED
         db.delete("t", [(0,)])
+        db.step()
         db.execute("RESUME MATERIALIZED VIEW v")
         db.drain()
         assert state(db) is MvState.RUNNING
