@@ -14,6 +14,9 @@ from laminar.errors import ReadTooLate
 from laminar.model.quoting import backquoted, string_literal
 from laminar.model.sql_time import as_utc
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal, is_gone
+from laminar.store.collect import collect
+from laminar.store.months import as_numbers, has_months
+from laminar.store.variants import has_variants
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,14 +77,14 @@ class Result:
 
     def arrow(self) -> pa.Table:
         """Return the rows as an Arrow table; instants have the zone of the database."""
-        return self._run(lambda frame: frame.toArrow())
+        return self._run(_arrow)
 
     def pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame; instants are in UTC."""
         with warnings.catch_warnings():
             # A query that fails is warned about at length, and then raised as well.
             warnings.filterwarnings("ignore", "toPandas attempted Arrow", UserWarning)
-            return self._run(lambda frame: _in_utc(frame).toPandas())
+            return self._run(lambda frame: _plain(frame).toPandas())
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return all rows as tuples; instants are in UTC."""
@@ -99,7 +102,7 @@ class Result:
         """Yield the rows as tuples, without ever holding all of them."""
 
         def begun(frame: DataFrame) -> tuple[Iterator[Row], Row | None]:
-            found = _in_utc(frame).toLocalIterator(prefetchPartitions=True)
+            found = _plain(frame).toLocalIterator(prefetchPartitions=True)
             return found, next(found, None)
 
         # Up to the first row it can still begin again, on a newer epoch.
@@ -121,7 +124,7 @@ class Result:
             console.print(f"... more than {limit} rows")
 
     def _collect(self, part: Callable[[DataFrame], DataFrame]) -> list[Row]:
-        return self._run(lambda frame: _in_utc(part(frame)).collect())
+        return self._run(lambda frame: _plain(part(frame)).collect())
 
     def _be_there(self) -> None:
         """Have a frame of the Spark that is there now."""
@@ -210,6 +213,30 @@ class Changes(Sequence[dict[str, Any]]):
         return f"Changes(epoch={self.epoch}, {self.dicts()!r})"
 
 
+def _arrow(frame: DataFrame) -> pa.Table:
+    if not any(has_variants(field.dataType) for field in frame.schema.fields):
+        return _in_numbers(frame).toArrow()
+    found = collect(_numbered(frame))
+    return frame.toArrow() if found is None else found.rename_columns(frame.columns)
+
+
+def _plain(frame: DataFrame) -> DataFrame:
+    """Return the same rows in types that PySpark collects."""
+    return _in_utc(_in_numbers(frame))
+
+
+def _in_numbers(frame: DataFrame) -> DataFrame:
+    """Return the same rows with a number of months for each interval of them."""
+    if not any(has_months(field.dataType) for field in frame.schema.fields):
+        return frame
+    return as_numbers(_numbered(frame)).toDF(*frame.columns)
+
+
+def _numbered(frame: DataFrame) -> DataFrame:
+    """Return the frame with other names for its columns: those of the query may repeat."""
+    return frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
+
+
 def _holds_instants(kind: DataType) -> bool:
     match kind:
         case StructType():
@@ -229,10 +256,9 @@ def _in_utc(frame: DataFrame) -> DataFrame:
     """
     if not _holds_instants(frame.schema):
         return frame
-    names = [f"c{place}" for place in range(len(frame.columns))]  # those of the query may repeat
-    kinds = [field.dataType for field in frame.schema.fields]
-    items = [f"{_time(name, kind)} AS {name}" for name, kind in zip(names, kinds, strict=True)]
-    return frame.toDF(*names).selectExpr(*items).toDF(*frame.columns)
+    given = _numbered(frame)
+    items = [f"{_time(each.name, each.dataType)} AS {each.name}" for each in given.schema.fields]
+    return given.selectExpr(*items).toDF(*frame.columns)
 
 
 def _time(value: str, kind: DataType, depth: int = 0) -> str:

@@ -13,6 +13,7 @@ from laminar.model.same_row import (
     collation_of,
     decoded,
     encoded,
+    has_variants,
     identity,
     is_coarse,
     same,
@@ -43,6 +44,22 @@ OTHER_NAN = struct.unpack("d", struct.pack("Q", 0x7FF8000000000001))[0]
 def test_which_types_spark_compares_more_coarsely(kind: str, expected: bool) -> None:
     assert is_coarse(kind) is expected
     assert (identity("x", kind).by == ("x",)) is not expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "schemas"),
+    [
+        ("array<struct<variant:int>>", None),
+        ("array<variant>", "TRANSFORM(x, __e0 -> SCHEMA_OF_VARIANT(__e0))"),
+        ("struct<a:int,v:variant>", "STRUCT(SCHEMA_OF_VARIANT(x.`v`))"),
+        ("map<int,variant>", "TRANSFORM(MAP_VALUES(x), __e0 -> SCHEMA_OF_VARIANT(__e0))"),
+    ],
+)
+def test_variants_that_are_written_alike_differ_by_their_schemas(
+    kind: str, schemas: str | None
+) -> None:
+    assert has_variants(kind) is (schemas is not None)
+    assert identity("x", kind).by[1:] == (() if schemas is None else (schemas,))
 
 
 def test_a_column_that_spark_tells_apart_is_grouped_by_as_it_is() -> None:

@@ -199,7 +199,6 @@ def test_a_row_from_python_that_breaks_a_rule_is_named(db: laminar.Database, nam
         ("c CHAR(3), CHECK (c = 'a')", NotSupported),
         ("c CHAR(3), d BOOLEAN GENERATED ALWAYS AS (`C` = 'a')", NotSupported),
         ("c INTERVAL", NotSupported),
-        ("c INTERVAL YEAR", NotSupported),
         ("c STRUCT<>", NotSupported),
         ("c STRUCT<a: INT, A: INT>", NotSupported),
     ],

@@ -7,11 +7,12 @@ readers share. Sub-plans that are equal but for the names of their columns becom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from laminar.delta.accumulators import Accumulators, mergeable
+from laminar.delta.distinct_variants import by_bytes
 from laminar.delta.guards import guard_of
 from laminar.delta.linear import block_of
 from laminar.delta.partials import accumulate, partial_columns
@@ -282,11 +283,9 @@ class _Compiler:
     def _aggregate(self, node: Aggregate) -> Maintained:
         cut = replace(node, input=self._cut(node.input))
         given = self.types.types(cut.input)
-        for key in cut.keys:
-            if "map<" in given[key] or "variant" in given[key]:
-                raise NoRule(Reason.MAP_KEY, f"groups by a {given[key]}, which has no comparison")
+        _refuse_keys(cut.keys, given)
         if not mergeable(cut.calls, given):
-            return self._regrouped_from(cut)
+            return self._regrouped_from(self._counting_bytes(cut, given))
         accumulators = Accumulators(cut.calls, given, cut.keys)
         reads = scanned(cut.input)
         inputs = RowType.of(given).only(cut.input.columns)
@@ -299,6 +298,18 @@ class _Compiler:
         rows = RowType.of(partials).only(partial_columns(draft))
         return Merged(shape, cut, reads, accumulators, ddl, inputs, rows)
 
+    def _counting_bytes(self, node: Aggregate, given: Mapping[str, str]) -> Aggregate:
+        """Have variants told apart as Spark cannot."""
+        if not any("variant" in given[arg] for call in node.calls for arg in call.args):
+            return node
+        rows = change(node.input, Everything()).after
+
+        def kind_of(value: str) -> str:
+            return self.types.of_sql(f"SELECT {value} AS c FROM ({rows})")["c"]
+
+        calls = tuple(by_bytes(call, kind_of) for call in node.calls)
+        return replace(node, calls=calls)
+
     def _result_types(self, node: Aggregate | Sessions) -> Mapping[str, str]:
         """Spark's own types for the calls, so that a merged result looks like a computed one."""
         if not node.calls:
@@ -309,7 +320,9 @@ class _Compiler:
 
     def _regrouped(self, node: Window | KeyedJoin) -> Maintained:
         if isinstance(node, Window):
-            return self._regrouped_from(Window(self._cut(node.input), node.partition, node.items))
+            cut = self._cut(node.input)
+            _refuse_keys(node.partition, self.types.types(cut))
+            return self._regrouped_from(Window(cut, node.partition, node.items))
         left, right = self._light(node.left), self._light(node.right)
         return self._regrouped_from(replace(node, left=left, right=right))
 
@@ -446,3 +459,11 @@ def _family(kind: str) -> str:
         if base in members:
             return family
     return kind
+
+
+def _refuse_keys(keys: Iterable[str], types: Mapping[str, str]) -> None:
+    """Refuse groups that no join finds again: VOID is not VOID there."""
+    for key in keys:
+        kind = types.get(key, "")
+        if "map<" in kind or "variant" in kind or kind == "void":
+            raise NoRule(Reason.MAP_KEY, f"groups by a {kind}, which has no comparison")

@@ -16,6 +16,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from laminar.model.quoting import backquoted
+from laminar.model.types import parts_of
+
 _FLOATING = frozenset(("float", "double"))
 _COLLATED = re.compile(r"string collate (\w+)", re.IGNORECASE)
 _NESTED = re.compile(r"(array|map|struct)\s*<", re.IGNORECASE)
@@ -47,9 +50,31 @@ def identity(value: str, kind: str) -> Identity:
     if kind == "variant":
         # 1 and 1.0 are written alike.
         return Identity((as_text(value), f"SCHEMA_OF_VARIANT({value})"), f"ANY_VALUE({value})")
+    if has_variants(kind):
+        return Identity((as_text(value), _schemas(value, kind)), f"ANY_VALUE({value})")
     if is_coarse(kind):
         return Identity((as_text(value),), f"ANY_VALUE({value})")
     return Identity((value,), value)
+
+
+def has_variants(kind: str) -> bool:
+    """Whether a type is VARIANT, or has it inside; a field may have that name."""
+    if "variant" not in kind:
+        return False
+    return kind == "variant" or any(has_variants(part) for _, part in parts_of(kind)[1])
+
+
+def _schemas(value: str, kind: str, depth: int = 0) -> str:
+    """Render the schemas of the variants in a value; it has some."""
+    if kind == "variant":
+        return f"SCHEMA_OF_VARIANT({value})"
+    outer, parts = parts_of(kind)
+    if outer == "struct":
+        fields = ((f"{value}.{backquoted(name)}", part) for name, part in parts)
+        listed = (_schemas(*each, depth) for each in fields if has_variants(each[1]))
+        return f"STRUCT({', '.join(listed)})"
+    each, inside = f"__e{depth}", f"MAP_VALUES({value})" if outer == "map" else value
+    return f"TRANSFORM({inside}, {each} -> {_schemas(each, parts[-1][1], depth + 1)})"
 
 
 def sought(value: str, kind: str) -> Identity:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark.sql import functions
 from pyspark.sql import types as t
 
 from laminar.model.quoting import backquoted
+from laminar.store.months import as_numbers
+from laminar.store.variants import has_variants, place_of, with_nulls, with_places
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 _CARRIED = (
@@ -35,12 +36,6 @@ _CARRIED = (
 
 Not so year-month intervals, which Arrow lacks, and variants, of which PySpark cannot collect NULL.
 """
-
-
-VARIANT = pa.struct(
-    [pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), False)]
-)
-"""A variant in Arrow: its two parts. No other column has this type: fields may be NULL there."""
 
 
 def carried(kind: t.DataType) -> bool:
@@ -70,35 +65,38 @@ def storable(kind: t.DataType) -> bool:
 
 
 def collectable(kind: t.DataType) -> bool:
-    """Say whether rows with a column of a type can be collected; a variant is one by itself."""
-    return carried(kind) or isinstance(kind, t.VariantType)
+    """Say whether rows with a column of a type can be collected, in one form or another."""
+    match kind:
+        case t.StructType():
+            return all(collectable(field.dataType) for field in kind.fields)
+        case t.ArrayType():
+            return collectable(kind.elementType)
+        case t.MapType():
+            return collectable(kind.keyType) and collectable(kind.valueType)
+    return isinstance(kind, (*_CARRIED, t.VariantType, t.YearMonthIntervalType))
 
 
 def collect(df: DataFrame) -> pa.Table | None:
-    """Run a frame and return its rows; None, before anything ran, if Arrow cannot carry them."""
+    """Run a frame and return its rows; None, before anything ran, if Arrow cannot carry them.
+
+    A variant is a struct of its parts, an interval of months a number of them.
+    """
     if not all(collectable(field.dataType) for field in df.schema.fields):
         return None
-    variants = [f.name for f in df.schema.fields if isinstance(f.dataType, t.VariantType)]
-    return _with_variants(df, variants) if variants else relaxed(df).toArrow()
+    variants = [f.name for f in df.schema.fields if has_variants(f.dataType)]
+    plain = as_numbers(df)
+    return _with_variants(plain, variants) if variants else relaxed(plain).toArrow()
 
 
 def _with_variants(df: DataFrame, variants: list[str]) -> pa.Table:
-    """Return rows with variants, each as its two parts; PySpark collects none that is NULL."""
-    flags = {
-        f"__null_{place}": df[backquoted(name)].isNull() for place, name in enumerate(variants)
-    }
-    filled = {
-        name: functions.coalesce(df[backquoted(name)], functions.parse_json(functions.lit("null")))
-        for name in variants
-    }
-    found = relaxed(df.withColumns(flags).withColumns(filled)).toArrow()
-    for name, flag in zip(variants, flags, strict=True):
-        at, column = found.column_names.index(name), found.column(name).combine_chunks()
-        parts = [column.field(part.name) for part in VARIANT]
-        nulls = found.column(flag).combine_chunks()
-        made = pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=nulls)
-        found = found.set_column(at, pa.field(name, VARIANT), made)
-    return found.drop_columns(list(flags))
+    """Return rows with variants; PySpark collects none that is NULL."""
+    found = relaxed(with_places(df, variants)).toArrow()
+    places = [place_of(at) for at in range(len(variants))]
+    for name, place in zip(variants, places, strict=True):
+        column, nulls = (found.column(each).combine_chunks() for each in (name, place))
+        made = with_nulls(column, nulls, df.schema[name].dataType)
+        found = found.set_column(found.column_names.index(name), name, made)
+    return found.drop_columns(places)
 
 
 def relaxed(df: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, StructType
 
 from laminar.delta.change import bag, columns, consolidate, quote
 from laminar.errors import NotSupported, RowNotFound, SqlSyntaxError
@@ -26,6 +26,7 @@ from laminar.runtime.spark.session_functions import known_functions
 from laminar.runtime.statements.query import Reader, bindings_at
 from laminar.store.char_notes import as_chars
 from laminar.store.collect import collect
+from laminar.store.months import from_numbers, instead_of_months
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -157,7 +158,10 @@ class CurrentRows:
         """
         declared = self._store.struct(definition.shape.numbered)
         schema = StructType([declared[column] for column in data.column_names])
-        self._session.createDataFrame(data, schema).createOrReplaceTempView(name)
+        plain = instead_of_months(schema, IntegerType())
+        assert isinstance(plain, StructType)
+        frame = from_numbers(self._session.createDataFrame(data, plain), schema)
+        frame.createOrReplaceTempView(name)
 
     def _rows(self, definition: TableDefinition) -> str:
         """Bind committed and pending rows of a table; return the query of both."""
@@ -198,9 +202,9 @@ def _paired(definition: TableDefinition, there: str) -> str:
 
 
 def _comparable(definition: TableDefinition) -> Iterable[str]:
-    """Yield the columns that a join can compare."""
+    """Yield the columns that a join can compare; to Spark's joins VOID is not VOID."""
     for name, kind, _ in definition.columns:
-        if "map" not in kind.lower() and "variant" not in kind.lower():
+        if not any(each in kind.lower() for each in ("map", "variant", "void")):
             yield quote(name)
 
 

@@ -41,7 +41,7 @@ from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.runtime.statements.current_rows import CurrentRows, collected
 from laminar.runtime.statements.merge_rows import COUNTED, TARGET, merge_query, refuse_conflict
 from laminar.runtime.statements.query import Reader
-from laminar.runtime.statements.user_rows import to_arrow
+from laminar.runtime.statements.user_rows import refuse_split_years, to_arrow
 from laminar.sql import Merge
 from laminar.sql.dml import with_defaults
 
@@ -286,7 +286,10 @@ class Dml:
             except SPARK_FAILS as error:
                 raise explain_refusal(error, {}) from None
         made = frozenset(name for name, _ in definition.generated)
-        return to_arrow(rows, self._schema(definition), definition.name, missing or {}, made)
+        found = to_arrow(rows, self._schema(definition), definition.name, missing or {}, made)
+        kinds = {name: kind for name, kind, _ in definition.columns}
+        refuse_split_years(found, kinds, definition.name)
+        return found
 
     def _schema(self, definition: TableDefinition) -> pa.Schema:
         key = (definition.name, definition.columns, definition.generated)

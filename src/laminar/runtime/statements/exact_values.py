@@ -23,11 +23,14 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.types import VariantVal
 
-from laminar.store.collect import VARIANT
+from laminar.model.types import parts_of
+from laminar.store.variants import VARIANT
 
 _T = TypeVar("_T")
 
 _TOO_FINE = re.compile(r"[.,]\d{6}\d*[1-9]")
+_YEARS = re.compile(r"\binterval year\b(?! to)")
+_MONTHS = 12
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _FAR = 1200  # decimal places; beyond what any float or DECIMAL has
 
@@ -48,6 +51,21 @@ def exact(value: Any, kind: pa.DataType) -> Any:
         if applies(kind):
             return convert(value, kind)
     return _by_arrow(value, kind)
+
+
+def splits_a_year(value: Any, kind: str) -> bool:
+    """Say whether an interval in years, somewhere in a value, has months that make no whole one."""
+    if value is None or not _YEARS.search(kind):
+        return False
+    if _YEARS.fullmatch(kind):
+        return bool(value % _MONTHS)
+    outer, parts = parts_of(kind)
+    if outer == "struct":
+        return any(splits_a_year(value[name], part) for name, part in parts)
+    kinds = [part for _, part in parts]
+    if outer == "map":
+        return any(any(map(splits_a_year, pair, kinds)) for pair in value)
+    return any(splits_a_year(each, kinds[0]) for each in value)
 
 
 def required(value: Any, field: pa.Field) -> Any:

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from laminar.errors.data import DataError, RowDoesNotMatch
 from laminar.errors.sql import UnknownColumn
-from laminar.runtime.statements.exact_values import Misfit, exact, named
-from laminar.store.collect import VARIANT
+from laminar.runtime.statements.exact_values import Misfit, exact, named, splits_a_year
+from laminar.store.variants import VARIANT
 
 _NOTHING = type(None)
 _NONE: Mapping[str, Any] = {}
@@ -91,6 +91,17 @@ def to_arrow(
             raise RowDoesNotMatch(relation, row, field.name, reason="it is NULL and must not be")
         arrays.append(array)
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def refuse_split_years(table: pa.Table, kinds: Mapping[str, str], relation: str) -> None:
+    """Refuse intervals in years (columns and their types) with months that make no whole one."""
+    for name, kind in kinds.items():
+        if "interval year" not in kind:
+            continue
+        for place, value in enumerate(table.column(name).to_pylist()):
+            if splits_a_year(value, kind):
+                reason = "its months make no whole year"
+                raise RowDoesNotMatch(relation, place + 1, name, value, kind.upper(), reason=reason)
 
 
 def _columns(
