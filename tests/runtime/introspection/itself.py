@@ -121,6 +121,7 @@ class Itself:
             checkpoints=SimpleNamespace(complete=[Complete()], failed=[Lost()], under_way={6: 2}),
         )
         self.applied_settings: Any = SimpleNamespace(text=self.defined.settings.text)
+        self.generation = 0
 
     def commit(self, epoch: int, traces: dict[str, Trace] | None = None) -> None:
         catalog = self.defined.catalog
