@@ -115,7 +115,7 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
         prefixes={name: replace(s.counters) for name, s in engine.work.pruning.stages.items()},
         loop=loop or LoopStatus(),
         checkpoints=_checkpoints(engine),
-        sinks={each: engine.outputs.sinks.status(each) for each in engine.outputs.sinks.names},
+        sinks=engine.outputs.sinks.statuses(),
         groups=_groups(engine),
     )
 
