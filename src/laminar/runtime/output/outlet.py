@@ -248,7 +248,7 @@ class Outlet:
 
     def _end(self) -> None:
         """Close the connector; whoever lets it end has nothing to do with what goes wrong."""
-        connector, self.connector = self.connector, None
+        connector, self.connector, self._between = self.connector, None, None
         self.doing = "being closed"
         try:
             if connector is not None:

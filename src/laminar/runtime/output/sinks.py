@@ -566,6 +566,8 @@ class Publisher:
         for each in () if self.is_sink else self._ending:
             if not each.doing:
                 each.runner.join(until - monotonic())
+        with self._books:
+            self._ending = tuple(each for each in self._ending if not each.runner.is_over)
 
     def close(self) -> None:
         """Let all of them end, after what they are writing; who does not come back is left behind.
