@@ -340,6 +340,8 @@ def test_two_never_write_to_one_place(tmp_path: Path, hung: Hung) -> None:
     second = sink(sinks, "k", at=1, target="another")
     sinks.settle()
     assert second.epochs == []  # one of its name is at it
+    assert sinks.status("k").state == "away"
+    assert "has not come back" in str(sinks.status("k").reason)
     hung.may_go_on.set()
     until(sinks.is_level)
     assert (numbers(first), numbers(second)) == ([0, 1], [1])

@@ -344,9 +344,9 @@ class Publisher:
             with self._books:
                 found = self._cursors.get(definition.name)
             return stored_status(found, definition.from_epoch, reach)
-        taken, is_away = self.cursor(definition.name), outlet.connector is None
+        taken, next_try = self.cursor(definition.name), self._next_try(outlet.state)
         lag = lag_of(taken, reach, definition.from_epoch)
-        return shown(outlet.state, taken, lag, self._next_try(outlet.state), is_away=is_away)
+        return shown(outlet.state, taken, lag, next_try, outlet.away)
 
     def pause(self, name: str) -> None:
         """Let a sink not be called until it is resumed, also after the database is opened again."""
@@ -517,8 +517,9 @@ class Publisher:
 
         In memory it is noted in any case; an error says that it is not on disk.
         """
-        definition, name = outlet.definition, outlet.name
+        name = outlet.name
         with self._books:
+            definition = outlet.definition
             # One that was dropped meanwhile, and another one of its name, have no such cursor.
             if self._defined.get(name) is not definition or self._outlets.get(name) is not outlet:
                 return False
