@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -72,21 +73,36 @@ class PythonFunctions:
     """Python code of one database, known to every session in which its statements run."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._sessions: WeakSet[SparkSession] = WeakSet()
         self._made: dict[str, Any] = {}
         self._given: dict[str, Any] = {}
 
     def adopt(self, session: SparkSession) -> None:
         """Make all functions known to a session, and those that follow."""
-        self._sessions.add(session)
-        for name, made in self._made.items():
+        with self._lock:  # sinks make their sessions on threads of their own
+            self._sessions.add(session)
+            known = dict(self._made)
+        for name, made in known.items():
             session.udf.register(name, made)
 
     def attach(self, name: str, given: Any, made: Any) -> None:
         """Make a function known to all sessions, in the place of what had that name."""
-        for session in list(self._sessions):
-            session.udf.register(name, made)
-        self._made[name], self._given[name.lower()] = made, given
+        done: list[SparkSession] = []
+        while left := self._without(name, given, made, done):
+            for session in left:
+                session.udf.register(name, made)
+            done += left
+
+    def _without(
+        self, name: str, given: Any, made: Any, done: list[SparkSession]
+    ) -> list[SparkSession]:
+        """Return the sessions that lack a function; if there are none, it is known from now on."""
+        with self._lock:
+            left = [each for each in self._sessions if not any(each is other for other in done)]
+            if not left:
+                self._made[name], self._given[name.lower()] = made, given
+            return left
 
     @contextmanager
     def attaching(self, name: str, given: Any, made: Any) -> Iterator[None]:
