@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laminar
+from laminar.cli.output import Format
+from laminar.cli.scripts import run_script
 from laminar.runtime.introspection.status import read_status
+from laminar.sql import parse_script
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -365,6 +368,22 @@ def test_the_loop_waits_for_no_sink(piped: laminar.Database, stuck: Sink, tmp_pa
     until(lambda: total(tmp_path / "well") == Counter(range(1, 6)))
     piped.stop()
     assert stuck.taken == []
+
+
+def test_a_script_waits_for_its_sinks_at_the_end(
+    table: laminar.Database, stuck: Sink, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = parse_script(
+        "SET laminar.sink_wait_ms = 0;"
+        "CREATE SINK k FROM t WITH (connector = 'stuck'); INSERT INTO t VALUES (1)"
+    )
+    run_script(table, script, Format.TABLE)
+    assert stuck.taken == [(1, [1])]
+    assert "idle at epoch 1" in capsys.readouterr().out
+    stuck.fails = OSError("refused")
+    with pytest.raises(laminar.ConnectorError, match="k") as found:
+        run_script(table, parse_script("INSERT INTO t VALUES (2)"), Format.TABLE)
+    assert found.value.detail == "refused"
 
 
 EXIT = """

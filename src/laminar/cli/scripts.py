@@ -14,6 +14,7 @@ from laminar.cli.commands import run_all
 from laminar.cli.input import Step
 from laminar.cli.output import Format, Printer
 from laminar.cli.step_runner import Runner
+from laminar.errors import ConnectorError
 from laminar.result import Result
 from laminar.runtime.epoch.outcome import EpochReport
 from laminar.session import Database
@@ -21,7 +22,13 @@ from laminar.sql import Query, Statement
 
 
 def run_script(db: Database, statements: Sequence[Statement], form: Format) -> None:
-    """Run a script; its queries, and its end, wait until all sources are idle."""
+    """Run a script; its queries, and its end, wait until all sources are idle.
+
+    The end waits for sinks, too, as long as they get on.
+
+    Raises:
+        ConnectorError: a sink has not taken all, for it fails.
+    """
     printer = Printer(form)
     with _progress(db):
         for statement in statements:
@@ -31,8 +38,13 @@ def run_script(db: Database, statements: Sequence[Statement], form: Format) -> N
             if isinstance(result, Result):
                 printer.result(result)
         last = db.drain()
+        behind = db.engine.outputs.sinks.finish()
     epoch = last.epoch if last else db.engine.ledger.epoch
     printer.line(f"all sources are idle at epoch {epoch}")
+    for name, each in behind.items():
+        if each.attempts:
+            raise ConnectorError(name, each.reason)
+        printer.line(f'sink "{name}" is {each.state}, {each.lag_epochs} epochs behind')
 
 
 def run_steps(db: Database, steps: Sequence[Step], form: Format) -> None:

@@ -79,8 +79,9 @@ def test_a_view_that_is_held_has_nothing_for_its_sinks(tmp_path: Path) -> None:
     sinks.settle()
     assert ([e for e, _ in one.epochs], [e for e, _ in other.epochs]) == ([0], [0, 1])
     assert sinks.is_level()
-    told.step()
-    assert not sinks.is_level()
+    with sinks.held():
+        told.step()
+        assert not sinks.is_level()
     sinks.settle()
     assert one.epochs[1:] == [(1, "v 0 to 1"), (2, "v 1 to 2")]
 

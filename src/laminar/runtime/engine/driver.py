@@ -94,6 +94,7 @@ class Driver:
         whole: bool = True,
         keep: Callable[[Exception], object] | None = None,
     ) -> None:
+        limit = 1 if self._engine.outputs.sinks.holds_any else limit
         self._told(lambda: self._engine.flow(committed.append, limit, whole=whole), committed, keep)
 
     def _told(
@@ -132,8 +133,7 @@ class Driver:
 
     def _behind(self, epoch: int) -> dict[str, SinkReport]:
         """Tell which sinks have not taken an epoch that what they read has reached."""
-        sinks = self._engine.outputs.sinks
-        found = {name: sinks.status(name) for name in sinks.names}
+        found = self._engine.outputs.sinks.statuses()
         return {
             name: SinkReport(name, each.epoch, each.state, each.reason)
             for name, each in found.items()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TypeVar
 
-from laminar.connectors.sink import SinkConnector, close_sink
+from laminar.connectors.sink import SinkConnector, begin_sink, close_sink
 from laminar.errors import ConnectorError
 
 _LOG = logging.getLogger("laminar.sinks")
@@ -51,13 +52,39 @@ def bounded(
         raise ConnectorError(name, reason) from None
 
 
+def begun(name: str, connector: SinkConnector, at_most: float) -> None:
+    """Let a connector begin; one that refuses, or does not answer, is closed when it is done."""
+
+    def begin() -> None:
+        try:
+            begin_sink(connector)
+        except BaseException:
+            _close(name, connector)
+            raise
+
+    bounded(name, begin, at_most, lambda _: _close(name, connector))
+
+
+@contextmanager
+def kept(name: str, connector: SinkConnector) -> Iterator[None]:
+    """Close a connector if what is done with it fails."""
+    try:
+        yield
+    except Exception:
+        end_aside(name, connector)
+        raise
+
+
 def end_aside(name: str, connector: SinkConnector) -> None:
     """Close a connector that was built for nothing; nobody waits for that."""
+    about = (name, connector)
+    threading.Thread(
+        target=_close, args=about, name=f"laminar sink {name} (end)", daemon=True
+    ).start()
 
-    def end() -> None:
-        try:
-            close_sink(connector)
-        except BaseException as error:
-            _LOG.warning('sink "%s" could not be closed: %s', name, error)
 
-    threading.Thread(target=end, name=f"laminar sink {name} (end)", daemon=True).start()
+def _close(name: str, connector: SinkConnector) -> None:
+    try:
+        close_sink(connector)
+    except BaseException as error:
+        _LOG.warning('sink "%s" could not be closed: %s', name, error)

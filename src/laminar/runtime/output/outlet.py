@@ -112,6 +112,20 @@ class Outlet:
     # For those who wait for it
 
     @property
+    def away(self) -> str:
+        """Why it is not called though nothing has gone wrong; empty if it is."""
+        if self._is_blocked:
+            return "a call of the one whose place it takes has not come back"
+        if self.connector is None:
+            is_code = self.definition.connector == OBJECT
+            return "its Python code is not back" if is_code else "it is not connected yet"
+        return ""
+
+    @property
+    def _is_blocked(self) -> bool:
+        return self._after is not None and not self._after.runner.is_over
+
+    @property
     def is_awaited(self) -> bool:
         """Whether it keeps up, so that it makes sense to wait for it."""
         is_here = self.connector is not None or self.definition.connector != OBJECT
@@ -150,7 +164,7 @@ class Outlet:
 
     def _work(self) -> float | None:
         wait = self.state.wait(self._parts.clock())
-        if wait != 0.0 or (self._after is not None and not self._after.runner.is_over):
+        if wait != 0.0 or self._is_blocked:
             return wait or None
         snapshot = self._parts.books.view(self)
         if snapshot is None or (self.connector is None and self.definition.connector == OBJECT):
@@ -249,7 +263,7 @@ class Outlet:
 
     def _end(self) -> None:
         """Close the connector; whoever lets it end has nothing to do with what goes wrong."""
-        connector, self.connector = self.connector, None
+        connector, self.connector, self._between = self.connector, None, None
         self.doing = "being closed"
         try:
             if connector is not None:

@@ -67,7 +67,7 @@ class SinkRunner:
 
         Who is called by it does not wait: it ends behind him.
         """
-        if not self.is_mine:
+        if not self.is_mine and self._thread.ident is not None:
             self._thread.join(max(0.0, at_most))
         return self.is_over
 

@@ -182,11 +182,11 @@ def stored_status(cursor: Cursor | None, from_epoch: int, reach: int) -> SinkSta
     taken = cursor.epoch if cursor is not None and cursor.epoch >= from_epoch else None
     state, lag = stored_state(about, from_epoch), lag_of(taken, reach, from_epoch)
     next_try = int(about["next_try"]) if state.is_failing and "next_try" in about else None
-    return shown(state, taken, lag, next_try, is_away=False)
+    return shown(state, taken, lag, next_try)
 
 
 def shown(
-    state: SinkState, epoch: int | None, lag: int, next_try_ms: int | None, *, is_away: bool
+    state: SinkState, epoch: int | None, lag: int, next_try_ms: int | None, away: str = ""
 ) -> SinkStatus:
     """Return where a sink stands, as it is shown.
 
@@ -195,10 +195,10 @@ def shown(
         epoch: the last epoch it has taken.
         lag: how many epochs it is behind.
         next_try_ms: when it is tried again, by the wall clock.
-        is_away: whether nothing has gone wrong, but it has no connector yet.
+        away: why it is not called though nothing has gone wrong.
     """
-    if is_away and state.mode is SinkMode.RUNNING:
-        state = replace(state, mode=SinkMode.AWAY, reason="it is not connected")
+    if away and state.mode is SinkMode.RUNNING:
+        state = replace(state, mode=SinkMode.AWAY, reason=away)
     return SinkStatus(
         state.mode.value, state.reason or None, epoch, lag, state.attempts, next_try_ms
     )

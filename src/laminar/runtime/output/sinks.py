@@ -297,6 +297,11 @@ class Publisher:
         return frozenset(each.relation for each in self.sinks())
 
     @property
+    def holds_any(self) -> bool:
+        """Whether there is a sink that no epoch may run away from."""
+        return any(each.rule.holds for each in self._outlets.values())
+
+    @property
     def names(self) -> frozenset[str]:
         """The names of all sinks."""
         return frozenset(self._defined)
@@ -325,16 +330,23 @@ class Publisher:
         return found.epoch
 
     def status(self, name: str) -> SinkStatus:
-        """Return where a sink stands, as it is shown; of one of another process, as it wrote it."""
-        definition, outlet = self._defined[name], self._outlets.get(name)
-        reach = self._reach(definition)
+        """Return where a sink stands, as it is shown."""
+        return self._status(self._defined[name])
+
+    def statuses(self) -> dict[str, SinkStatus]:
+        """Return where each sink stands, as it is shown."""
+        return {each.name: self._status(each) for each in self.sinks()}
+
+    def _status(self, definition: SinkDefinition) -> SinkStatus:
+        """Return where a sink stands; that of another process stands where it wrote it down."""
+        outlet, reach = self._outlets.get(definition.name), self._reach(definition)
         if outlet is None:
             with self._books:
-                found = self._cursors.get(name)
+                found = self._cursors.get(definition.name)
             return stored_status(found, definition.from_epoch, reach)
-        taken, is_away = self.cursor(name), outlet.connector is None
+        taken, next_try = self.cursor(definition.name), self._next_try(outlet.state)
         lag = lag_of(taken, reach, definition.from_epoch)
-        return shown(outlet.state, taken, lag, self._next_try(outlet.state), is_away=is_away)
+        return shown(outlet.state, taken, lag, next_try, outlet.away)
 
     def pause(self, name: str) -> None:
         """Let a sink not be called until it is resumed, also after the database is opened again."""
@@ -428,6 +440,16 @@ class Publisher:
         for each in known if names is None else [e for e in known if e.name in set(names)]:
             each.wait_level(snapshot, until)
 
+    def finish(self) -> dict[str, SinkStatus]:
+        """Wait for sinks as long as they get on; return those that have not taken all."""
+        for each in self._outlets.values():
+            before: int | None = -1
+            while before != (before := self.cursor(each.name)):
+                each.is_slow = False
+                if each.wait_level(self._snapshot(), monotonic() + self.limits.timeout):
+                    break
+        return {name: each for name, each in self.statuses().items() if each.lag_epochs}
+
     def await_first(self, sink: SinkDefinition) -> None:
         """Return when a new sink has all rows that its relation had, or is slow.
 
@@ -463,8 +485,7 @@ class Publisher:
     def holding(self) -> tuple[str, int] | None:
         """Return a sink that no epoch may run away from, and how far behind it is."""
         for each in self._outlets.values():
-            lag = self._lag(each) if each.rule.holds else 0
-            if holds(each.state, lag, each.rule):
+            if each.rule.holds and holds(each.state, lag := self._lag(each), each.rule):
                 return each.name, lag
         return None
 
@@ -496,8 +517,9 @@ class Publisher:
 
         In memory it is noted in any case; an error says that it is not on disk.
         """
-        definition, name = outlet.definition, outlet.name
+        name = outlet.name
         with self._books:
+            definition = outlet.definition
             # One that was dropped meanwhile, and another one of its name, have no such cursor.
             if self._defined.get(name) is not definition or self._outlets.get(name) is not outlet:
                 return False
@@ -545,6 +567,8 @@ class Publisher:
         for each in () if self.is_sink else self._ending:
             if not each.doing:
                 each.runner.join(until - monotonic())
+        with self._books:
+            self._ending = tuple(each for each in self._ending if not each.runner.is_over)
 
     def close(self) -> None:
         """Let all of them end, after what they are writing; who does not come back is left behind.

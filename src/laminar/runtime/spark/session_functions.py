@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -90,14 +91,17 @@ class PythonFunctions:
     """Python code of one database, known to every session in which its statements run."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._sessions: WeakSet[SparkSession] = WeakSet()
         self._made: dict[str, Any] = {}
         self._given: dict[str, Any] = {}
 
     def adopt(self, session: SparkSession) -> None:
         """Make all functions known to a session, and those that follow."""
-        self._sessions.add(session)
-        for name, made in self._made.items():
+        with self._lock:  # sinks make their sessions on threads of their own
+            self._sessions.add(session)
+            known = dict(self._made)
+        for name, made in known.items():
             session.udf.register(name, made)
 
     def renew(self) -> None:
@@ -108,11 +112,12 @@ class PythonFunctions:
 
     def attach(self, name: str, given: Any, made: Any) -> None:
         """Make a function known to all sessions, in the place of what had that name."""
-        before = self._made.get(name), self._given.get(name.lower())
-        # First: a session that is renewed meanwhile gets it, too.
-        self._made[name], self._given[name.lower()] = made, given
+        with self._lock:  # first: a session that is made or renewed meanwhile gets it, too
+            before = self._made.get(name), self._given.get(name.lower())
+            self._made[name], self._given[name.lower()] = made, given
+            known = list(self._sessions)
         try:
-            for session in list(self._sessions):
+            for session in known:
                 session.udf.register(name, made)
         except BaseException:
             self.forget(name)

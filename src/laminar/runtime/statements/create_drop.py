@@ -11,12 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector, begin_sink
+from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector
 from laminar.connectors.source import Source
 from laminar.connectors.source_registry import alterable_options, with_absolute_paths
 from laminar.delta.program import Program
 from laminar.errors import (
     HasDependents,
+    LaminarError,
     NotSupported,
     OptionIsFixed,
     SchemaExists,
@@ -36,7 +37,7 @@ from laminar.runtime.event_time.late_batch import LATE_ROWS
 from laminar.runtime.ingest.column_rules import refuse_unfit_rules, refuse_unfit_types
 from laminar.runtime.ingest.connector_building import build_source, shut
 from laminar.runtime.ingest.continuity import checked_offset
-from laminar.runtime.output.bounded_call import bounded, end_aside
+from laminar.runtime.output.bounded_call import begun, bounded, end_aside, kept
 from laminar.runtime.output.sink_definition import SinkDefinition, merged
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.sql.rewrite_options import with_source_options
@@ -341,13 +342,11 @@ def define_sink(
     engine.ledger.turn.refuse_inside(f"CREATE SINK {name}")
     definition.rule  # noqa: B018 - is checked
     made = connector or _built(engine, definition)
-    try:
+    with kept(name, made):
         sinks.refuse_shared(made, name)
-        bounded(name, lambda: begin_sink(made), sinks.limits.timeout)
+    begun(name, made, sinks.limits.timeout)
+    with kept(name, made):
         definition = _add_sink(engine, definition, made)
-    except Exception:
-        end_aside(name, made)
-        raise
     try:
         sinks.await_first(definition)
     except Exception:
@@ -416,16 +415,28 @@ def alter_sink(engine: Engine, name: str, given: Mapping[str, str]) -> SinkDefin
     new = replace(old, options=options, sql=with_source_options(old.sql, options))
     new.rule  # noqa: B018 - is checked
     made = _built(engine, new)
-    try:
-        is_elsewhere = _is_elsewhere(sinks.connector(name), made, old)
-        if is_elsewhere:
-            bounded(name, lambda: begin_sink(made), sinks.limits.timeout)
+    with kept(name, made):
+        sinks.refuse_shared(made, name)
+        is_elsewhere = _is_elsewhere(_before(engine, old), made, old)
+    if is_elsewhere:
+        begun(name, made, sinks.limits.timeout)
+    with kept(name, made):
         new = _alter_sink(engine, old, new, made, anew=is_elsewhere)
-    except Exception:
-        end_aside(name, made)
-        raise
     sinks.settle([name])
     return new
+
+
+def _before(engine: Engine, old: SinkDefinition) -> SinkConnector | None:
+    """Return what a sink has written through, or what is built like it; None if it is away."""
+    known = engine.outputs.sinks.connector(old.name)
+    if known is not None:
+        return known
+    try:
+        made = _built(engine, old)
+    except LaminarError:
+        return None
+    end_aside(old.name, made)  # only where it would write is asked
+    return made
 
 
 def _is_elsewhere(before: SinkConnector | None, now: SinkConnector, old: SinkDefinition) -> bool:

@@ -150,17 +150,17 @@ class Showing:
         return self._listing(["name", "connector"], rows)
 
     def _sinks(self, schema: str) -> Any:
-        schemas = self._catalog.schemas
+        schemas, known = self._catalog.schemas, self._engine.outputs.sinks.statuses()
         rows = [
             (
                 schemas.shown(each.name),
                 each.relation,
                 each.connector,
                 each.promise,
-                self._engine.outputs.sinks.status(each.name).state,
+                known[each.name].state,
             )
             for each in self._engine.outputs.sinks.sinks()
-            if schemas.of(each.name) == schema
+            if each.name in known and schemas.of(each.name) == schema
         ]
         return self._listing(["name", "relation", "connector", "promise", "state"], rows)
 

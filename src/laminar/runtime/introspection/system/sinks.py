@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 
 def _sinks(engine: Engine, snapshot: Snapshot) -> Rows:
+    known = engine.outputs.sinks.statuses()
     for sink in engine.outputs.sinks.sinks():
-        found = engine.outputs.sinks.status(sink.name)
+        found = known.get(sink.name)
+        if found is None:
+            continue  # it was defined this moment
         lag = snapshot.manifest.epoch - found.epoch if found.epoch is not None else None
         yield (
             sink.name,
