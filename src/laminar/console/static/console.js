@@ -62,7 +62,7 @@ const nowSeconds = () => (Date.now() + told.skew) / 1000;
 const since = (moment) => nowSeconds() - Date.parse(moment) / 1000;
 function mood(state) {
   if (state === "running") return "";
-  return state === "failing" || state === "suspended" ? "fails" : "waits";
+  return ["failing", "suspended", "away"].includes(state) ? "fails" : "waits";
 }
 const pill = (state, reason) => el("span", { class: `pill ${mood(state)}`, title: reason }, state);
 

@@ -119,6 +119,7 @@ class Driver:
             self._engine.outputs.sinks.publish()
         except Exception as error:
             failed.append(error)
+        self._engine.work.inlets.note_health()
         self._tell(committed, keep or failed.append)
         if failed:
             raise failed[0]

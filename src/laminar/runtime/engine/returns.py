@@ -47,6 +47,7 @@ class Returns:
         if name in away:
             away.hurry(name)
             self._try(name, wait=True)
+            self._engine.work.inlets.note_health()
             if name in away:
                 raise away.error(name)
 

@@ -13,6 +13,8 @@ from laminar.runtime.ingest.connector_building import Building
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 
+AWAY, FAILING = "away", "failing"
+
 NOT_GIVEN = "it is an object of Python code: run the DAG again that it is part of"
 """Why a source is away that nobody has handed in since the database was opened."""
 

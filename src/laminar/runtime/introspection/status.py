@@ -27,11 +27,13 @@ from laminar.runtime.catalog.definitions import (
     TableDefinition,
     from_json,
 )
+from laminar.runtime.ingest.away_sources import SourceHealth
 from laminar.runtime.ingest.connector_building import Building, call_seconds
 from laminar.runtime.ingest.connector_thread import ConnectorThread
 from laminar.runtime.scheduling.epoch_plan import Skip
 from laminar.runtime.scheduling.view_progress import ViewProgress
 from laminar.store import ManifestStore, PendingLog
+from laminar.store.source_notes import SourceNotes
 
 ASKING_SECONDS = 5.0
 """So long a connector may take to say whether it has more."""
@@ -48,7 +50,7 @@ class RelationStatus:
     kind: str
     state: str
     """`running`; a view may also be `paused`, `held`, `scheduled`, `failing` or `suspended`, and a
-    source `gated`."""
+    source `gated`, `failing` or `away`, as its writer knew last."""
     state_reason: str | None
     """What the matter is, if the database has said so."""
     epoch: int
@@ -173,11 +175,16 @@ class StatusReader:
         definitions = from_json(manifest.catalog)
         kept = {file for trace in manifest.traces.values() for file in trace.files}
         self._weights = {file: each for file, each in self._weights.items() if file in kept}
+        notes = SourceNotes(self.root).read()
         for each in definitions:
-            yield self._relation(each, manifest, pending)
+            yield self._relation(each, manifest, pending, notes)
 
     def _relation(
-        self, definition: Definition, manifest: Manifest, pending: PendingLog
+        self,
+        definition: Definition,
+        manifest: Manifest,
+        pending: PendingLog,
+        notes: Mapping[str, Mapping[str, Any]],
     ) -> RelationStatus:
         name = definition.name
         # A view's hidden parts and its accumulators count as its own.
@@ -192,6 +199,9 @@ class StatusReader:
                 behind = self._behind(definition, manifest.offsets.get(name))
         is_fused = name in manifest.state.fused
         state, reason = state_of(name, manifest)
+        if isinstance(definition, TableDefinition) and definition.connector and name in notes:
+            noted = SourceHealth(**notes[name])
+            state, reason = noted.state, noted.reason
         return RelationStatus(
             name,
             kind_of(definition),
