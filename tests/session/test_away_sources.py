@@ -136,7 +136,8 @@ def test_a_call_that_hangs_is_left_alone_and_the_others_go_on(site: Site, call: 
         site.clock.advance(1)
         db.drain()  # another object of the connector is built, while the old call is out
         assert mood.built == built + 1
-        assert state(db)[0] == "running"
+        assert state(db)[0] == db.metrics().sources["a"].state == "running"
+        assert db.metrics().hung_calls == {"a": 1}
         assert held(db, "a") == list(range(10))
         assert counts(db)["a"].read == 10
         assert mood.most_at_once == 1

@@ -114,6 +114,7 @@ class Itself:
             executor=CurrentExecutor(lambda: self.defined.catalog.dag, lambda *_: None),
             inlets=SimpleNamespace(
                 counters=lambda: {"t": BridgeCounters(sent=9)},
+                hung=lambda: {"t": 1},
                 health=lambda: {"t": SourceHealth("failing", "LMR-8005: gone", 2, 5_000)},
             ),
             pruning=pruning,

@@ -438,6 +438,17 @@ class ConnectorDagBridge:
             if each.connector is not None
         }
 
+    def hung(self) -> dict[str, int]:
+        """Return source -> how many calls into its connector have missed their deadline."""
+        return dict(self.away.hung)
+
+    def ask_at_once(self, name: str) -> None:
+        """Let the loop poll a source at once that it would have waited for."""
+        inlet = self._inlets.get(name)
+        if isinstance(inlet, SourceInlet):
+            inlet.hurry()
+            self.wake()
+
     def note_health(self) -> None:
         """Let those know who read the folder which sources do not run, and why."""
         self._notes.write(

@@ -286,13 +286,14 @@ def _weights(path: Path) -> int:
 
 def _has_more(definition: TableDefinition, offset: Any) -> bool | None:
     """Ask the connector whether there is more; None if it is not known here, or cannot tell."""
-    thread = ConnectorThread(definition.name, min(call_seconds(definition), ASKING_SECONDS))
+    building = Building(definition)
     try:
-        building = Building(definition)
-        source = building.result(thread.seconds)
+        seconds = min(call_seconds(definition), ASKING_SECONDS)
+        source = building.result(seconds)
     except Exception:
         building.abandon()
         return None
+    thread = ConnectorThread(definition.name, seconds)
     try:
         return thread.call("latest_offset", partial(source.latest_offset, offset)) is not None
     except Exception:
