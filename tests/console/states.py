@@ -120,6 +120,7 @@ def commit(root: Path, epoch: int, **changes: Any) -> None:
         "paused": ["anomalies"],
         "held": {"anomalies": 1, "joined": 1},
         "sinks": [SINK],
+        "counts": {"trades": {"read": 3 * epoch, "stored": 3 * epoch}},
         "clocks": {"late": {"vwap": 4 * epoch}},
         "report": report(epoch, 3 * epoch) if epoch else None,
     }

@@ -25,6 +25,7 @@ import pytest
 
 import laminar
 from laminar.store import durable_files
+from laminar.testing.counted import counts
 
 from .killer import ROOT, environment
 from .test_failpoints import EVERY, THOROUGH
@@ -93,6 +94,7 @@ class World:
 
     def check(self, db: laminar.Database) -> tuple[int, int]:
         """All members are at one epoch and right for it; return it, and that of the other view."""
+        counts(db)
         at = dict(db.sql("SELECT name, epoch FROM laminar_system.materialized_views").rows())
         assert len({at[name] for name in GROUP}) == 1, at
         for names in (("a", *GROUP), ("a", "other")):

@@ -25,6 +25,7 @@ from laminar.errors import (
     SourceReadFailed,
 )
 from laminar.runtime.catalog.settings import TimeSettings
+from laminar.runtime.introspection.status import read_status
 from laminar.store import Range
 from laminar.testing import ManualClock
 from laminar.testing.counted import counts
@@ -135,7 +136,8 @@ def test_a_call_that_hangs_is_left_alone_and_the_others_go_on(site: Site, call: 
         site.clock.advance(1)
         db.drain()  # another object of the connector is built, while the old call is out
         assert mood.built == built + 1
-        assert state(db)[0] == "running"
+        assert state(db)[0] == db.metrics().sources["a"].state == "running"
+        assert db.metrics().hung_calls == {"a": 1}
         assert held(db, "a") == list(range(10))
         assert counts(db)["a"].read == 10
         assert mood.most_at_once == 1
@@ -342,6 +344,30 @@ def test_a_folder_that_is_unmounted_and_one_that_moves(
         (tmp_path / "moved/3.json").write_text('{"n": 3}\n')
         db.drain()
         assert held(db, "f") == [1, 2, 3]
+
+
+def test_who_reads_the_folder_is_told_what_does_not_run(site: Site) -> None:
+    def told() -> dict[str, tuple[str, str | None]]:
+        found = {e.name: e for e in read_status(site.root).relations}
+        return {name: (found[name].state, found[name].state_reason) for name in ("a", "b")}
+
+    MOODS["a"].fail = "constructor"
+    with site.open() as db:
+        assert told()["a"][0] == "away"
+        assert "the server is gone" in (told()["a"][1] or "")
+        assert told()["b"] == ("running", None)
+        MOODS["a"].fail = "latest_offset"
+        site.clock.advance(1)
+        with pytest.raises(OSError, match="gone"):
+            db.step()
+        assert told()["a"][0] == state(db)[0] == "failing"
+        with laminar.connect(site.root, spark=site.spark, read_only=True) as reader:
+            assert state(reader)[:3] == ("failing", "OSError: latest_offset: the server is gone", 1)
+        MOODS["a"].fail = ""
+        db.step()
+        assert told() == {"a": ("running", None), "b": ("running", None)}
+        MOODS["a"].hang = "latest_offset"  # the status asks connectors, too: it has an end
+    assert told()["a"] == ("running", None)
 
 
 def test_a_process_with_a_connector_that_never_returns_can_exit(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ class Source(Protocol):
     their order; there is no weight column, a row read is a row inserted. A source that is read in
     parts may add a column `__partition` that names the part of each row: its watermark is then the
     least of theirs.
+
+    It is called by one thread at a time, and each call has to return in time: see `call_timeout`.
     """
 
     @property
@@ -42,7 +44,7 @@ class Source(Protocol):
         """Return where a batch that begins at `start` may end; None if there is nothing new.
 
         `start` is the end of the last committed batch. A source may stop short of everything it
-        has, to keep a batch small.
+        has, to keep a batch small. `start` itself is nothing new; a number before it is refused.
         """
         ...
 

@@ -37,6 +37,7 @@ class _Moment(Collector):
         yield from _epoch(now)
         yield from _views(now)
         yield from _relations(now)
+        yield from _sources(now)
         yield from _time(now)
         yield from _checkpoints(now)
 
@@ -87,6 +88,25 @@ def _views(now: FolderState) -> Iterator[Metric]:
     for state in STATES:
         counts.add_metric([state], sum(each.state == state for each in found))
     yield from (rows, took, counts, states)
+
+
+def _sources(now: FolderState) -> Iterator[Metric]:
+    rows = CounterMetricFamily(
+        "laminar_source_rows",
+        "Rows of a source that epochs have dealt with, by what became of them.",
+        labels=["source", "fate"],
+    )
+    states = GaugeMetricFamily(
+        "laminar_source_state", "1 for the state that a source is in.", labels=["source", "state"]
+    )
+    for name, counts in now.manifest.state.counts.items():
+        for fate, count in counts.to_json().items():
+            rows.add_metric([name, fate], count)
+    defined = now.graph.definitions
+    for each in now.status.relations:
+        if isinstance(defined[each.name], TableDefinition):
+            states.add_metric([each.name, each.state], 1)
+    yield from (rows, states)
 
 
 _OF_RELATIONS = {

@@ -135,7 +135,12 @@ def engine() -> Any:
     sinks = SimpleNamespace(sinks=lambda: [SinkDefinition("k", "s", "mine", sql=SINK)])
     seen = snapshot(catalog(f"{SOURCE}; {VIEW}"))
     work = SimpleNamespace(inlets=SimpleNamespace(health=dict))
-    return SimpleNamespace(snapshot=lambda: seen, outputs=SimpleNamespace(sinks=sinks), work=work)
+    return SimpleNamespace(
+        snapshot=lambda: seen,
+        outputs=SimpleNamespace(sinks=sinks),
+        work=work,
+        env=SimpleNamespace(read_only=False),
+    )
 
 
 def test_a_database_tells_its_definitions_without_them() -> None:

@@ -17,6 +17,7 @@ from laminar.bridge import (
     SpillToDisk,
 )
 from laminar.errors import StoreUnwritable
+from laminar.model.row_counts import RowCounts
 from laminar.runtime.catalog.source_options import InletOptions
 from laminar.runtime.ingest.connector_inlet import SourceInlet
 from laminar.store import Range, SegmentStore, durable_files
@@ -221,6 +222,26 @@ def test_what_is_dropped_is_counted_and_never_inside_a_range(tmp_path: Path) -> 
     assert len(kept) + bench.inlet.counters.dropped == 230
     assert kept[:10] == list(range(10))
     assert kept[-30:] == list(range(200, 230))
+
+
+def test_what_is_dropped_counts_with_the_range_behind_it(tmp_path: Path) -> None:
+    source, told = Numbers(total=200), RowCounts()
+    bench = Bench(tmp_path, source, options(strategy=DropNewest()))
+    bench.poll()
+    for total in (230, 230):
+        while (found := bench.inlet.cut(1, whole=False)) is not None:
+            gap = bench.inlet.skipped(found)
+            counts = bench.inlet.take(found, 1, 0).counts
+            assert counts.add_up
+            assert counts.dropped == (0 if gap is None else gap.rows)
+            assert gap is None or gap.after + gap.rows == found.start
+            told += counts
+        source.total = total
+        bench.now += 1.0
+        bench.poll()
+    dropped = bench.inlet.counters.dropped
+    assert told == RowCounts(230, 230 - dropped, dropped)
+    assert dropped > 0
 
 
 def test_a_step_that_takes_all_stops_at_what_was_dropped(tmp_path: Path) -> None:

@@ -109,12 +109,13 @@ class Itself:
         followed.save("mine", 1, {"relation": "f", "definition": ""})
         self.opened = followed.subscribe("b", 1, lambda found, _: found)
         self.outputs = Outputs(log, sinks, followed)
-        self.env: Any = SimpleNamespace(root=root, clock=parts.clock)
+        self.env: Any = SimpleNamespace(root=root, clock=parts.clock, read_only=False)
         pruning = SourcePruning(self.defined, lambda: self.ledger.manifest.offsets)
         self.work: Any = SimpleNamespace(
             executor=CurrentExecutor(lambda: self.defined.catalog.dag, lambda *_: None),
             inlets=SimpleNamespace(
                 counters=lambda: {"t": BridgeCounters(sent=9)},
+                hung=lambda: {"t": 1},
                 health=lambda: {"t": SourceHealth("failing", "LMR-8005: gone", 2, 5_000)},
             ),
             pruning=pruning,

@@ -62,6 +62,7 @@ class Engine(Parts):
             remove_links(self.env.root)
             self.ledger.pending.keep_only(self.defined.tables())
             self.ledger.finish_restore()
+            self.work.inlets.note_health()
 
     # Stepping: `work.runner` and `work.pipeline` do the work, the driver tells others of it
 

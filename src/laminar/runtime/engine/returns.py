@@ -44,9 +44,11 @@ class Returns:
             SourceAway: it is still away, and tried again by itself.
         """
         away = self._engine.work.inlets.away
+        self._engine.work.inlets.ask_at_once(name)
         if name in away:
             away.hurry(name)
             self._try(name, wait=True)
+            self._engine.work.inlets.note_health()
             if name in away:
                 raise away.error(name)
 

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from laminar.errors import LaminarError, RowDoesNotFit, SourceAway
+from laminar.errors import ConnectorHung, LaminarError, RowDoesNotFit, SourceAway
 from laminar.errors.secrets import told
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.connector_building import Building
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
+
+AWAY, FAILING = "away", "failing"
 
 NOT_GIVEN = "it is an object of Python code: run the DAG again that it is part of"
 """Why a source is away that nobody has handed in since the database was opened."""
@@ -71,6 +73,8 @@ class AwaySources:
         self._clock = clock
         self._known: dict[str, Away] = {}
         self._building: dict[str, Building] = {}
+        self.hung: dict[str, int] = {}
+        """Source -> how many calls have missed their deadline since the database was opened."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._known
@@ -90,6 +94,8 @@ class AwaySources:
 
     def note(self, name: str, error: BaseException) -> None:
         """Note that a source is away, once more."""
+        if isinstance(error, ConnectorHung):
+            self.hung[name] = self.hung.get(name, 0) + 1
         known = self._known.get(name)
         attempts = 1 if known is None else known.attempts + 1
         self._known[name] = Away(reason_of(error), attempts, self._clock() + pause_after(attempts))

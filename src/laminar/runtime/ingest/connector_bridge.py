@@ -26,7 +26,7 @@ from laminar.runtime.catalog.source_options import may_drop, parse
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import SourceDrift
 from laminar.runtime.ingest.acknowledgements import Acknowledgements
-from laminar.runtime.ingest.away_sources import AwaySources, SourceHealth, reason_of
+from laminar.runtime.ingest.away_sources import AWAY, FAILING, AwaySources, SourceHealth, reason_of
 from laminar.runtime.ingest.batch_writer import ReadRange
 from laminar.runtime.ingest.connector_building import call_seconds
 from laminar.runtime.ingest.connector_inlet import SourceInlet
@@ -36,6 +36,7 @@ from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.ingest.pushed_inlet import PushedInlet
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import PendingLog, Range, SegmentStore
+from laminar.store.source_notes import SourceNotes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,6 +157,7 @@ class ConnectorDagBridge:
         )
         self.away = AwaySources(self.clock)
         """Sources whose connector cannot be built, or does not answer."""
+        self._notes = SourceNotes(store.root)
         self._threads: dict[int, tuple[Source, ConnectorThread]] = {}
 
     @property
@@ -459,13 +461,34 @@ class ConnectorDagBridge:
             if each.connector is not None
         }
 
+    def hung(self) -> dict[str, int]:
+        """Return source -> how many calls into its connector have missed their deadline."""
+        return dict(self.away.hung)
+
+    def ask_at_once(self, name: str) -> None:
+        """Let the loop poll a source at once that it would have waited for."""
+        inlet = self._inlets.get(name)
+        if isinstance(inlet, SourceInlet):
+            inlet.hurry()
+            self.wake()
+
+    def note_health(self) -> None:
+        """Let those know who read the folder which sources do not run, and why."""
+        self._notes.write(
+            {
+                name: each.to_json()
+                for name, each in self.health().items()
+                if each.state in (AWAY, FAILING)
+            }
+        )
+
     def _health(self, name: str, *, is_gated: bool) -> SourceHealth:
         away, inlet = self.away.get(name), self._inlets.get(name)
         if away is not None:
-            return SourceHealth("away", away.reason, away.attempts, self._at(away.next_try))
+            return SourceHealth(AWAY, away.reason, away.attempts, self._at(away.next_try))
         if isinstance(inlet, SourceInlet) and inlet.error is not None:
             at = self._at(inlet.next_poll)
-            return SourceHealth("failing", reason_of(inlet.error), inlet.failures, at)
+            return SourceHealth(FAILING, reason_of(inlet.error), inlet.failures, at)
         return SourceHealth("gated" if is_gated else "running")
 
     def _at(self, due: float) -> int:

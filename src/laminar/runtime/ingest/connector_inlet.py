@@ -422,6 +422,10 @@ class SourceInlet:
     def _mended(self) -> None:
         self.error, self._failures = None, 0
 
+    def hurry(self) -> None:
+        """Let the loop ask it at once."""
+        self._next_poll = 0.0
+
     @property
     def failures(self) -> int:
         """How often it could not be read in a row."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from laminar.bridge import BridgeCounters
 from laminar.bridge.prefix import PrefixCounters
 from laminar.runtime.engine.background_loop import LoopStatus
+from laminar.runtime.ingest.away_sources import SourceHealth
 from laminar.runtime.output.sink_state import SinkStatus
 from laminar.runtime.scheduling.scheduler import Counters
 
@@ -94,6 +95,10 @@ class Metrics:
     checkpoints: CheckpointMetrics
     bridges: Mapping[str, BridgeCounters]
     """Source or table -> what came in through its bridge."""
+    sources: Mapping[str, SourceHealth]
+    """Source with a connector -> how it is doing."""
+    hung_calls: Mapping[str, int]
+    """Source -> how many calls into its connector have missed their deadline."""
     prefixes: Mapping[str, PrefixCounters]
     """Source that keeps what is used -> rows that came, and rows that were kept."""
     loop: LoopStatus
@@ -136,6 +141,8 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
         stored_bytes=sum(trace.bytes for trace in traces),
         late_rows=dict(engine.time.clocks.late),
         bridges=engine.work.inlets.counters(),
+        sources=engine.work.inlets.health(),
+        hung_calls=engine.work.inlets.hung(),
         prefixes={name: replace(s.counters) for name, s in engine.work.pruning.stages.items()},
         loop=loop or LoopStatus(),
         checkpoints=_checkpoints(engine),

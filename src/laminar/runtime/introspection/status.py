@@ -28,6 +28,7 @@ from laminar.runtime.catalog.definitions import (
     from_json,
 )
 from laminar.runtime.catalog.redaction import without_rows
+from laminar.runtime.ingest.away_sources import SourceHealth
 from laminar.runtime.ingest.connector_building import Building, call_seconds
 from laminar.runtime.ingest.connector_thread import ConnectorThread
 from laminar.runtime.output.sink_state import SinkMode, stored_status
@@ -35,6 +36,7 @@ from laminar.runtime.scheduling.epoch_plan import Skip
 from laminar.runtime.scheduling.view_progress import ViewProgress
 from laminar.store import ManifestStore, PendingLog
 from laminar.store.cursors import CursorStore
+from laminar.store.source_notes import SourceNotes
 
 ASKING_SECONDS = 5.0
 """So long a connector may take to say whether it has more."""
@@ -51,7 +53,7 @@ class RelationStatus:
     kind: str
     state: str
     """`running`; a view may also be `paused`, `held`, `scheduled`, `failing` or `suspended`, and a
-    source `gated`."""
+    source `gated`, `failing` or `away`, as its writer knew last."""
     state_reason: str | None
     """What the matter is, if the database has said so; without values of rows."""
     epoch: int
@@ -216,11 +218,16 @@ class StatusReader:
         definitions = from_json(manifest.catalog)
         kept = {file for trace in manifest.traces.values() for file in trace.files}
         self._weights = {file: each for file, each in self._weights.items() if file in kept}
+        notes = SourceNotes(self.root).read()
         for each in definitions:
-            yield self._relation(each, manifest, pending)
+            yield self._relation(each, manifest, pending, notes)
 
     def _relation(
-        self, definition: Definition, manifest: Manifest, pending: PendingLog
+        self,
+        definition: Definition,
+        manifest: Manifest,
+        pending: PendingLog,
+        notes: Mapping[str, Mapping[str, Any]],
     ) -> RelationStatus:
         name = definition.name
         # A view's hidden parts and its accumulators count as its own.
@@ -235,6 +242,9 @@ class StatusReader:
                 behind = self._behind(definition, manifest.offsets.get(name))
         is_fused = name in manifest.state.fused
         state, reason = state_of(name, manifest)
+        if isinstance(definition, TableDefinition) and definition.connector and name in notes:
+            noted = SourceHealth(**notes[name])
+            state, reason = noted.state, noted.reason
         return RelationStatus(
             name,
             kind_of(definition),
@@ -323,13 +333,14 @@ def _weights(path: Path) -> int:
 
 def _has_more(definition: TableDefinition, offset: Any) -> bool | None:
     """Ask the connector whether there is more; None if it is not known here, or cannot tell."""
-    thread = ConnectorThread(definition.name, min(call_seconds(definition), ASKING_SECONDS))
+    building = Building(definition)
     try:
-        building = Building(definition)
-        source = building.result(thread.seconds)
+        seconds = min(call_seconds(definition), ASKING_SECONDS)
+        source = building.result(seconds)
     except Exception:
         building.abandon()
         return None
+    thread = ConnectorThread(definition.name, seconds)
     try:
         return thread.call("latest_offset", partial(source.latest_offset, offset)) is not None
     except Exception:

@@ -90,6 +90,8 @@ def _metrics(engine: Engine, _snapshot: Snapshot) -> Rows:
     for source, counters in found.bridges.items():
         for name in ("sent", "dropped", "spilled", "spilled_bytes", "paused_seconds", "waiting"):
             yield f"bridge_{name}", source, float(getattr(counters, name))
+    for source, hung in found.hung_calls.items():
+        yield "source_hung_calls", source, float(hung)
     for source, prefix in found.prefixes.items():
         yield "prefix_rows_in", source, float(prefix.rows_in)
         yield "prefix_rows_kept", source, float(prefix.rows_kept)

@@ -13,6 +13,7 @@ from laminar.runtime.epoch.late_rows import read_kept
 from laminar.runtime.event_time.late_batch import LATE_ROWS
 from laminar.runtime.ingest.away_sources import SourceHealth
 from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
+from laminar.store.source_notes import SourceNotes
 
 if TYPE_CHECKING:
     from laminar.runtime.engine.engine import Engine
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 def _sources(engine: Engine, snapshot: Snapshot) -> Rows:
     health = engine.work.inlets.health()
+    if engine.env.read_only:
+        notes = SourceNotes(engine.env.root).read()
+        health |= {name: SourceHealth(**each) for name, each in notes.items()}
     for name, each in snapshot.catalog.definitions.items():
         if not isinstance(each, TableDefinition):
             continue
