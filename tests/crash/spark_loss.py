@@ -285,7 +285,7 @@ def at_random(folder: Path, losses: int, seed: int) -> None:
         for number in range(1, losses + 1):
             insert(db, rows)
             rows += 20
-            timer = threading.Timer(chance.uniform(0.0, 2.0), lose)
+            timer = threading.Timer(chance.uniform(0.0, 4.0), lose)
             timer.start()
             try:
                 while timer.is_alive():

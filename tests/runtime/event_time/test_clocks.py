@@ -76,6 +76,8 @@ def test_views_that_time_alone_may_change() -> None:
     epoch_time = parts.time.begin({"t": {"0": 65 * S}}, NOW)
     assert parts.time.in_motion(epoch_time, traces) == {"closing", "slow", "recent"}
     assert parts.time.in_motion(epoch_time, {}) == set()
+    # Behind an epoch that is under way, nobody knows yet what is stored.
+    assert parts.time.in_motion(epoch_time, {}, is_behind=True) == {"closing"}
 
 
 def test_time_alone_asks_for_an_epoch() -> None:
@@ -132,8 +134,11 @@ def test_state_of_windows_that_are_final_goes_with_the_epoch() -> None:
     epoch_time = parts.time.begin({"t": {"0": 65 * S}}, NOW)
     parts.time.after(epoch_time, [], [], traces, {})
     assert traces[name].segments == (new,)
-    # A view that stays behind has not shown it yet.
+    # It stays as long as others stand on it.
     traces = {name: trace(old, new)}
+    parts.time.after(epoch_time, [], [], traces, {}, lets_go=False)
+    assert traces[name].segments == (old, new)
+    # A view that stays behind has not shown it yet.
     parts.time.after(epoch_time, [], [], traces, {"closing": 0})
     assert traces[name].segments == (old, new)
 

@@ -96,6 +96,39 @@ def test_a_failed_epoch_moves_nothing() -> None:
         marks.advance("v", 1)
 
 
+def test_an_epoch_that_begins_behind_another_begins_where_that_one_ends() -> None:
+    marks = watching()
+    marks.advance("s", 50)
+    first = marks.move({"s": {"0": 100}}, 0)
+    assert marks.unheard == {}  # it is the first epoch's, and no other acts on it
+    marks.advance("s", 400)
+    assert marks.unheard == {"s": 400}
+    second = marks.move({"s": {"0": 200}, "u": {"0": 60}}, 0)
+    assert (first.before, first.after) == ({}, {"s": 95, "v": 95})
+    assert (second.before["s"], second.after["s"]) == (95, 400)
+    with marks.kept(1, {}, first):
+        assert marks.settle(1, {}) == first.after  # what its manifest says
+    assert (marks.current, marks.parts, marks.said) == (first.after, {"s": {"0": 95}}, {"s": 400})
+    third = marks.move({}, 0)
+    assert third.before == second.after
+    with marks.kept(2, {}, second):
+        pass
+    assert (marks.current, marks.said, marks.cuts) == (second.after, {}, {2: second.after})
+    marks.back()  # the third was called off
+    assert marks.move({}, 0).before == second.after
+
+
+def test_a_commit_that_fails_calls_off_what_has_begun_behind_it() -> None:
+    marks = watching()
+    first = marks.move({"s": {"0": 100}}, 0)
+    marks.move({"s": {"0": 200}}, 0)
+    with pytest.raises(RuntimeError), marks.kept(1, {}, first):
+        raise RuntimeError
+    assert marks.current == {}
+    again = marks.move({"s": {"0": 100}}, 0)
+    assert (again.before, again.after["s"]) == ({}, 95)
+
+
 def test_after_a_failed_epoch_nobody_has_been_silent_for_ages() -> None:
     marks = watching(idle_timeout_ms=1000)
     now = 1_767_225_600_000

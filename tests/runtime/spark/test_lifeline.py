@@ -116,6 +116,16 @@ def test_a_callers_is_cut_off_until_it_answers(
     lifeline.check()
 
 
+def test_one_of_ours_that_is_halted_does_not_outlive_the_database(
+    made: Callable[..., tuple[Java, Lifeline]],
+) -> None:
+    for ours, done in ((True, ["kill", "leave"]), (False, ["leave"])):
+        java, lifeline = made(ours=ours)
+        java.halted = True
+        lifeline.let_go()
+        assert java.done == done
+
+
 def error_of(call: Callable[[], Any], lifeline: Lifeline) -> BaseException:
     with pytest.raises(Exception) as found, lifeline.calls():  # noqa: PT011
         call()

@@ -150,16 +150,21 @@ class Engine(Parts):
         Raises:
             OperatorError: a view failed; the epoch that was committed without it is in the error.
         """
-        ledger, pipeline = self.ledger, self.work.pipeline
+        ledger, work, pipeline = self.ledger, self.work, self.work.pipeline
         self.returns.try_again(wait=whole)
         with ledger.turn("epochs"):
-            if not pipeline.is_possible() or self.has_logged():
-                report = self.step(whole=whole)
-                if report is not None:
-                    notify(report)
-                return report is not None
-            self.defined.require_attached()
-            return pipeline.flow(notify, limit, whole=whole) > 0
+            if pipeline.is_possible() and not self.has_logged():
+                self.defined.require_attached()
+                if pipeline.flow(notify, limit, whole=whole) > 0:
+                    return True
+                if not self._has_more():
+                    work.checkpoints.idle()
+                    return False
+            # One by one; also the epoch that no rows ask for, but time.
+            report = self.step(whole=whole)
+            if report is not None:
+                notify(report)
+            return report is not None
 
     def _still_there(self, logged: LoggedEpoch) -> list[Range]:
         known = self.defined.catalog.definitions

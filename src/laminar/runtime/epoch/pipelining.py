@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from laminar.delta.change import Version
-from laminar.delta.program import Aged, Emitted, Late, Periodic
+from laminar.delta.program import Aged, Periodic
 from laminar.model.trace import Trace
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch.attempt import EpochAttempt, Launcher
@@ -85,18 +85,16 @@ class EpochPipeline:
     def is_possible(self) -> bool:
         """Whether an epoch may begin before the last one is committed.
 
-        Not while event time decides what an epoch shows, nor while some views do not step: both
-        depend on what was committed last. An upsert looks up rows, and a Python operator has one
-        state.
+        Not while some views do not step, or show what they show by the wall clock: both depend on
+        what was committed last. A Python operator has one state.
         """
-        timed = Emitted | Periodic | Aged | Late
+        by_clock = Periodic | Aged
         return (
             self._defined.settings.number("epochs_in_flight") > 1
             and self._scheduler.is_even()
             and not self._defined.operators
-            and not any(t.event_time or t.primary_key for t in self._defined.tables().values())
             and not any(
-                isinstance(r, timed) for r in self._defined.catalog.relations.by_name.values()
+                isinstance(r, by_clock) for r in self._defined.catalog.relations.by_name.values()
             )
         )
 
@@ -152,7 +150,8 @@ class EpochPipeline:
                     return done + 1
                 plan = self._scheduler.plan(first.begun.epoch_time.now_ms)
                 outcome = _landed(first, self._ledger.manifest.traces)
-                report = self._runner.commit(first.begun, plan, outcome)
+                alone = len(in_flight) == 1
+                report = self._runner.commit(first.begun, plan, outcome, is_last=alone)
                 in_flight.popleft()
                 notify(report)
                 done += 1
@@ -190,7 +189,9 @@ class EpochPipeline:
             begun.epoch_time,
             begun.epoch,
             changed,
-            self._time.in_motion(begun.epoch_time, ledger.manifest.traces),
+            self._time.in_motion(
+                begun.epoch_time, ledger.manifest.traces, is_behind=earlier is not None
+            ),
             sizes=self._runner.sizes,
             barrier=self._launcher.barriers.enter(begun.epoch),
             behind=None if earlier is None else earlier.attempt,

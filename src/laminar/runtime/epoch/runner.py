@@ -141,7 +141,7 @@ class EpochRunner:
         self, epoch: int, taken: list[Range], skipped: Mapping[str, Skipped] | None = None
     ) -> LoggedEpoch:
         """Make durable that an epoch begins, over which ranges, and at what time."""
-        said = self._time.watermarks.said
+        said = self._time.watermarks.unheard
         gaps = self._inlets.skipped(taken) if skipped is None else skipped
         return self._ledger.wal.begin(epoch, taken, self._env.clock(), said, gaps)
 
@@ -252,12 +252,23 @@ class EpochRunner:
         for session in (self._env.workspaces.of(begun.epoch).session, self._launcher.full.session):
             suit(session, changed=begun.rows_in, held=held)
 
-    def commit(self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome) -> EpochReport:
-        """Make an epoch true whose views have all moved or stayed."""
-        with INTERRUPTS.until_done():
-            return self._commit(begun, plan, outcome)
+    def commit(
+        self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome, *, is_last: bool = True
+    ) -> EpochReport:
+        """Make an epoch true whose views have all moved or stayed.
 
-    def _commit(self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome) -> EpochReport:
+        Args:
+            begun: the epoch.
+            plan: what was to happen.
+            outcome: what did.
+            is_last: whether no other epoch stands on it yet.
+        """
+        with INTERRUPTS.until_done():
+            return self._commit(begun, plan, outcome, is_last=is_last)
+
+    def _commit(
+        self, begun: StartedEpoch, plan: EpochPlan, outcome: Outcome, *, is_last: bool
+    ) -> EpochReport:
         ledger, epoch, traces = self._ledger, begun.epoch, outcome.traces
         kept = self._defined.time_settings.late_rows_kept
         scheduler, now_ms = self._scheduler, begun.epoch_time.now_ms
@@ -267,7 +278,7 @@ class EpochRunner:
         progress = scheduler.after(plan, outcome.fallen, failed, now_ms)
         too_late = begun.too_late + outcome.late
         clocks = self._time.after(
-            begun.epoch_time, outcome.in_time, too_late, traces, progress.behind
+            begun.epoch_time, outcome.in_time, too_late, traces, progress.behind, lets_go=is_last
         )
         late_rows.keep(too_late, self._env.store, epoch, traces, kept)
         offsets = {
@@ -280,7 +291,7 @@ class EpochRunner:
         with (
             scheduler.counting(plan, outcome.fallen, failed),
             scheduler.with_progress(progress),
-            self._time.kept(clocks, epoch, progress.behind),
+            self._time.kept(clocks, epoch, progress.behind, begun.epoch_time),
             self._inlets.counting(begun.counts),
         ):
             ledger.commit(epoch, traces, offsets, report.to_json(begun.started_at))

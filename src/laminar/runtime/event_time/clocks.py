@@ -20,6 +20,7 @@ from laminar.runtime.event_time.due import (
     cutoffs,
     is_due,
     periodic_due,
+    thresholds,
     turns,
     without_final,
 )
@@ -126,15 +127,29 @@ class EventTime:
             aging_rows=self._settings.aging_rows,
         )
 
-    def in_motion(self, epoch_time: EpochTime, traces: Mapping[str, Trace]) -> frozenset[str]:
-        """Views that time alone may change."""
+    def in_motion(
+        self, epoch_time: EpochTime, traces: Mapping[str, Trace], *, is_behind: bool = False
+    ) -> frozenset[str]:
+        """Views that time alone may change.
+
+        Args:
+            epoch_time: the epoch's time.
+            traces: what is stored.
+            is_behind: whether epochs are under way of which nothing is stored yet: then any
+                window may be there that closes.
+        """
         relations = self._defined().relations
         if not relations.is_timed:
             return frozenset()
         closing = {
             each.horizon.view
             for each in relations.by_name.values()
-            if isinstance(each, Emitted) and is_due(each, relations, epoch_time, traces)
+            if isinstance(each, Emitted)
+            and (
+                thresholds(each, epoch_time).moved
+                if is_behind
+                else is_due(each, relations, epoch_time, traces)
+            )
         }
         return frozenset(closing) | self._by_clock(traces, epoch_time.now_ms)
 
@@ -165,8 +180,12 @@ class EventTime:
         late: list[LateBatch],
         traces: dict[str, Trace],
         behind: Mapping[str, int],
+        *,
+        lets_go: bool = True,
     ) -> Clocks:
         """Drop state that can no longer change from the traces; return the clocks to keep.
+
+        What is final is of no use, and does no harm: it may be dropped by a later epoch.
 
         Args:
             epoch_time: the epoch's time.
@@ -174,6 +193,7 @@ class EventTime:
             late: rows that were late.
             traces: what is stored, which becomes less.
             behind: views that stay at older epochs, whose state may still be needed.
+            lets_go: whether to drop it now; not while other epochs stand on it.
         """
         counts = dict(self.clocks.late)
         for each in late:
@@ -185,17 +205,23 @@ class EventTime:
         clocks = Clocks(emitted, aged, counts)
         marks = self.watermarks.marks_of(epoch_time.after, behind)
         for name, (path, bound) in self._useless(marks, clocks).items():
-            if name in traces:
+            if lets_go and name in traces:
                 traces[name] = without_final(traces[name], path, bound)
         for name in (name for part in done for name in part.emptied):
             traces[name] = Trace(traces[name].schema)
         return clocks
 
     @contextmanager
-    def kept(self, clocks: Clocks, epoch: int, behind: Mapping[str, int]) -> Iterator[None]:
-        """Make an epoch's time true, if the commit inside succeeds."""
+    def kept(
+        self,
+        clocks: Clocks,
+        epoch: int,
+        behind: Mapping[str, int],
+        epoch_time: EpochTime | None = None,
+    ) -> Iterator[None]:
+        """Make an epoch's time true, if the commit inside succeeds; see `Watermarks.kept`."""
         before, self.clocks = self.clocks, clocks
-        with self.watermarks.kept(epoch, behind):
+        with self.watermarks.kept(epoch, behind, epoch_time):
             try:
                 yield
             except BaseException:

@@ -68,11 +68,21 @@ class Dependencies:
         return self._registry().dependency_map()
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How an epoch that has begun leaves event time; its commit makes that true."""
+
+    after: Mapping[str, int]
+    parts: Mapping[str, dict[str, int]]
+    said: Mapping[str, int]
+
+
 class Watermarks:
     """The watermarks of all relations; they move with the epochs, and never back.
 
     Between epochs `advance` notes what a user says. An epoch takes that and what it read with
-    `move`; its commit makes the result true, within `kept`. If it fails, all goes `back`.
+    `move`; its commit makes the result true, within `kept`. If it fails, all goes `back`. Several
+    may have moved before the first of them commits: each begins where the one before ends.
     """
 
     def __init__(self, graph: DependencyGraph, idle_timeout_ms: int | None = None) -> None:
@@ -83,7 +93,9 @@ class Watermarks:
         self._now_ms = 0  # the wall clock, as it was told last
         self.said: dict[str, int] = {}
         self.parts: dict[str, dict[str, int]] = {}
-        self._moved: dict[str, dict[str, int]] = {}  # as an epoch that is not committed leaves them
+        self._moved: dict[str, dict[str, int]] = {}  # as epochs that are not committed leave them
+        self._begun: list[Moved] = []  # those epochs
+        self._committing: Moved | None = None
         self.cuts: dict[int, dict[str, int]] = {}
         """Epoch that a view stands at, or the newest -> the watermark of every relation then."""
 
@@ -142,7 +154,7 @@ class Watermarks:
 
     def back(self) -> None:
         """Return to the last committed epoch; the silence of every part is counted anew."""
-        self._moved, now_ms = {}, self._now_ms
+        self._moved, self._begun, now_ms = {}, [], self._now_ms
         self._tracker.restore(self._kept)
         for name, known in self.parts.items():
             for part in known:
@@ -158,6 +170,11 @@ class Watermarks:
         if self._event_time(name) is None:
             raise NoWatermark(name)
         self.said[name] = max(watermark, self.said.get(name, watermark))
+
+    @property
+    def unheard(self) -> Mapping[str, int]:
+        """What was said and no epoch that has begun has taken yet."""
+        return _since(self.said, self._begun[-1].said if self._begun else {})
 
     def hear(self, said: Mapping[str, int]) -> None:
         """Note again what was said before an epoch that is replayed."""
@@ -194,20 +211,48 @@ class Watermarks:
         for name, mark in self.said.items():
             self._tracker.advance_source_watermark(name, mark)
         self._tracker.expire_idle(now_ms)
-        return EpochTime(self._kept, self._tracker.watermarks(), now_ms)
+        before = self._begun[-1].after if self._begun else self._kept
+        self._begun.append(self._now_moved())
+        return EpochTime(before, self._begun[-1].after, now_ms)
+
+    def _now_moved(self) -> Moved:
+        parts = {name: dict(known) for name, known in self._moved.items()}
+        return Moved(dict(self._tracker.watermarks()), parts, dict(self.said))
 
     @contextmanager
-    def kept(self, epoch: int, behind: Mapping[str, int]) -> Iterator[None]:
-        """Make an epoch's watermarks those to go on from, if the commit inside succeeds."""
+    def kept(
+        self, epoch: int, behind: Mapping[str, int], epoch_time: EpochTime | None = None
+    ) -> Iterator[None]:
+        """Make an epoch's watermarks those to go on from, if the commit inside succeeds.
+
+        Args:
+            epoch: the one that is committed.
+            behind: views that stay at older epochs.
+            epoch_time: its time, if others may have begun behind it.
+        """
         before, said, parts, cuts = self._kept, self.said, self.parts, self.cuts
-        self.said, self.parts, self._moved = {}, {**parts, **self._moved}, {}
-        self.settle(epoch, behind)
+        moved, left = self._through(epoch_time)
+        self.said, self.parts = _since(said, moved.said), {**parts, **moved.parts}
+        self._committing = moved
         try:
+            self.settle(epoch, behind)
             yield
         except BaseException:
             self._kept, self.said, self.parts, self.cuts = before, said, parts, cuts
             self.back()
             raise
+        finally:
+            self._committing = None
+        self._begun = left
+        if not left:
+            self._moved = {}
+
+    def _through(self, epoch_time: EpochTime | None) -> tuple[Moved, list[Moved]]:
+        """Return how an epoch leaves event time, and those that have begun behind it."""
+        for place, each in enumerate(self._begun):
+            if epoch_time is not None and each.after is epoch_time.after:
+                return each, self._begun[place + 1 :]
+        return self._now_moved(), []
 
     def between(self, epoch_time: EpochTime, start: int, stop: int) -> EpochTime:
         """Return the time that passes between two epochs, seen from one that has begun.
@@ -265,7 +310,8 @@ class Watermarks:
             epoch: the one that is.
             behind: views that stay at older epochs, and so at older watermarks.
         """
-        now = self._tracker.watermarks()
+        committing = self._committing
+        now = dict(self._tracker.watermarks() if committing is None else committing.after)
         kept = self.marks_of(now, behind)
         self.cuts = {at: self.cuts.get(at, self._kept) for at in set(behind.values())}
         self.cuts[epoch], self._kept = now, kept
@@ -283,3 +329,8 @@ class Watermarks:
     def is_idle(self, name: str) -> bool:
         """Whether a source is left out of its readers' watermarks."""
         return self._tracker.is_idle(name)
+
+
+def _since(said: Mapping[str, int], heard: Mapping[str, int]) -> dict[str, int]:
+    """Return what was said later than it was heard."""
+    return {name: m for name, m in said.items() if name not in heard or m > heard[name]}

@@ -270,7 +270,7 @@ class ConnectorDagBridge:
             whole: all that is there now; otherwise what the policies have closed.
         """
         epoch = self._ledger.manifest.epoch + 1
-        said = self._time.watermarks.said
+        said = self._time.watermarks.unheard
         self._drift = self._time.watermarks.drift()
         inlets = [self.of(name) for name in self._read()]
         if whole and not self.running:

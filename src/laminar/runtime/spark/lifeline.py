@@ -206,9 +206,14 @@ class Lifeline:
             return self._again()
 
     def let_go(self) -> None:
-        """Leave a Spark that is dead, so that the caller can start another one."""
+        """Leave a Spark that is dead, so that the caller can start another one.
+
+        One of ours that does not run is ended: it would not notice that this process ends.
+        """
         if self._java is not None:
             with Lifeline.starting:
+                if self.is_restarted and self._java.is_halted():
+                    self._java.kill("its Java process was halted by the system")
                 self._java.leave()
 
 
