@@ -27,6 +27,8 @@ STEPS = {
 WITHIN = {
     # Helpers of functions that name what comes before and after them.
     "store/durable_files.py": {"sync_file", "sync_dir", "_place", "_unlink_if_possible"},
+    # Scratch of a Java that is dead.
+    "runtime/spark/java_process.py": {"leave"},
     "connectors/sink_files.py": {"_make_durable", "_remove_debris", "_remove_other_formats"},
 }
 """File -> functions that do a step which their callers name."""

@@ -28,8 +28,8 @@ from laminar.errors import (
     TextTooLong,
 )
 from laminar.model.char_columns import text_length
+from laminar.model.text_lengths import fitted, too_long
 from laminar.model.trace import WEIGHT
-from laminar.runtime.ingest.text_lengths import fitted, too_long
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.sql import forbidden_functions
 from laminar.sql.nested_queries import holds_query
