@@ -23,7 +23,9 @@ class Mood:
         self.fail = ""
         self.offsets: list[Any] = []
         """What `latest_offset` says next, before it counts."""
-        self.built = self.calls = self.at_once = self.most_at_once = self.closed = 0
+        self.built = self.calls = self.most_at_once = 0
+        self.closed = threading.Semaphore(0)
+        """Released by each connector that is closed."""
 
     def reach(self, call: str) -> None:
         if self.fail == call:
@@ -69,7 +71,7 @@ class MoodySource:
 
     def close(self) -> None:
         self._reach("close")
-        self.mood.closed += 1
+        self.mood.closed.release()
 
 
 def make(spec: laminar.SourceSpec) -> MoodySource:

@@ -200,9 +200,11 @@ class ConnectorDagBridge:
             thread = ConnectorThread("a source that was left", CLOSING_SECONDS)
         thread.end(partial(close, source))
 
-    def is_away(self, name: str) -> bool:
-        """Whether nothing can be asked of a source now."""
-        return name in self.away
+    def part_from(self, source: Source) -> None:
+        """Ask nothing more of an object of Python code, which is for whoever made it to close."""
+        _, thread = self._threads.pop(id(source), (source, None))
+        if thread is not None:
+            thread.end(lambda: None)
 
     def hangs(self, name: str) -> bool:
         """Whether a call is out that the connector of a source was left alone with."""

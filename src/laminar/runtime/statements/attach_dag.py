@@ -160,7 +160,10 @@ def _source(engine: Engine, node: DagNode) -> None:
     if is_known or node.output_schema is None:
         if connector is not None:
             with engine.ledger.turn(f"the connector of {node.name}"):
+                before = engine.defined.sources.get(node.name)
                 engine.work.inlets.attach_source(node.name, connector)
+            if before is not None and before is not connector:
+                engine.work.inlets.part_from(before)
         return
     columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
     create_table(
