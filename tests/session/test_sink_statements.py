@@ -418,3 +418,23 @@ def test_a_process_ends_whose_sink_hangs(tmp_path: Path, where: str) -> None:
     )
     assert (found.returncode, found.stdout.strip()) == (0, "over"), found.stderr
     assert 'closed without sink "k"' in found.stderr
+
+
+def test_relative_paths_of_sinks_mean_the_same_from_everywhere(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir(), there.mkdir()
+    monkeypatch.chdir(here)
+    with laminar.connect(tmp_path / "state", spark=spark) as db:
+        db.execute("CREATE TABLE t (n INT); CREATE MATERIALIZED VIEW v AS SELECT n FROM t")
+        db.execute("CREATE SINK k FROM v WITH (connector = 'files', path = 'out')")
+        db.execute("CREATE SINK l FROM v WITH (connector = 'sqlite', path = 'b.db', table = 't')")
+        add(db, 1)
+        assert f"path = '{here / 'out'}'" in str(db.execute("SHOW CREATE k").rows())
+    monkeypatch.chdir(there)
+    with laminar.connect(tmp_path / "state", spark=spark) as db:
+        add(db, 2)
+        db.execute("ALTER SINK k SET (format = 'csv')")  # the folder is not said again
+    assert total(here / "out") == Counter([1, 2])
+    assert list(there.iterdir()) == []

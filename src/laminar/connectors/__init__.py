@@ -35,9 +35,9 @@ from laminar.connectors.source_registry import (
 
 register_source(files.NAME, files.files_source, alterable=files.ALTERABLE, paths=("path",))
 register_source(datagen.NAME, datagen.datagen_source, alterable=datagen.ALTERABLE)
-register_sink(sink_files.NAME, sink_files.files_sink)
+register_sink(sink_files.NAME, sink_files.files_sink, paths=("path",))
 register_sink(sink_console.NAME, sink_console.console_sink)
-register_sink(sink_sqlite.NAME, sink_sqlite.sqlite_sink)
+register_sink(sink_sqlite.NAME, sink_sqlite.sqlite_sink, paths=("path",))
 
 __all__ = [
     "AcknowledgedSource",

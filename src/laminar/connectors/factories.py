@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from laminar.connectors.options import Options
@@ -41,9 +42,14 @@ class Factories(Generic[_Spec, _Made]):
     def __init__(self, close: Callable[[_Made], object]) -> None:
         self._close = close
         self.known: dict[str, Callable[[_Spec], _Made]] = {}
+        self._paths: dict[str, frozenset[str]] = {}
 
     def register(
-        self, name: str, factory: Callable[[_Spec], _Made], secrets: Iterable[str] = ()
+        self,
+        name: str,
+        factory: Callable[[_Spec], _Made],
+        secrets: Iterable[str] = (),
+        paths: Iterable[str] = (),
     ) -> None:
         """Make a connector known; a later one of the same name takes its place.
 
@@ -51,9 +57,19 @@ class Factories(Generic[_Spec, _Made]):
             name: what it is called after `connector =`.
             factory: builds it.
             secrets: names of its options that are never shown, besides those that sound like one.
+            paths: options that are paths of this machine; relative ones are stored absolute.
         """
         declare(secrets)
         self.known[name.casefold()] = factory
+        self._paths[name.casefold()] = frozenset(paths)
+
+    def with_absolute_paths(self, name: str, options: Mapping[str, str]) -> dict[str, str]:
+        """Return options that mean the same wherever the process is."""
+        paths = self._paths.get(name.casefold(), frozenset())
+        return {
+            option: _absolute(value) if option.lower() in paths else value
+            for option, value in options.items()
+        }
 
     def names(self) -> tuple[str, ...]:
         """Return all names."""
@@ -81,3 +97,9 @@ class Factories(Generic[_Spec, _Made]):
             self._close(made)
             raise
         return made
+
+
+def _absolute(path: str) -> str:
+    """Return a path as it is from everywhere; what is looked up when it is used stays as it is."""
+    is_elsewhere = "://" in path or "${" in path or not path
+    return path if is_elsewhere else str(Path(path).expanduser().absolute())

@@ -74,15 +74,23 @@ def close_sink(sink: SinkConnector) -> None:
 _FACTORIES: Factories[SinkSpec, SinkConnector] = Factories(close_sink)
 
 
-def register_sink(name: str, factory: SinkFactory, *, secrets: Iterable[str] = ()) -> None:
+def register_sink(
+    name: str, factory: SinkFactory, *, secrets: Iterable[str] = (), paths: Iterable[str] = ()
+) -> None:
     """Make a connector known; a later one of the same name takes its place.
 
     Args:
         name: what it is called after `connector =`.
         factory: builds it.
         secrets: names of its options that are never shown, besides those that sound like one.
+        paths: options that are paths of this machine; relative ones are stored absolute.
     """
-    _FACTORIES.register(name, factory, secrets)
+    _FACTORIES.register(name, factory, secrets, paths)
+
+
+def with_absolute_sink_paths(connector_name: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return options that mean the same wherever the process is."""
+    return _FACTORIES.with_absolute_paths(connector_name, options)
 
 
 def sink_connectors() -> tuple[str, ...]:

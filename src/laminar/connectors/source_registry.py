@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeAlias
 
 from laminar.connectors.factories import Factories
@@ -30,7 +29,6 @@ _FACTORIES: Factories[SourceSpec, Source] = Factories(close)
 
 
 _ALTERABLE: dict[str, frozenset[str]] = {}
-_PATHS: dict[str, frozenset[str]] = {}
 
 
 def register_source(
@@ -51,9 +49,8 @@ def register_source(
         paths: options that are paths of this machine; relative ones are stored absolute.
         secrets: options that are never shown, besides those that sound like one.
     """
-    _FACTORIES.register(name, factory, secrets)
+    _FACTORIES.register(name, factory, secrets, paths)
     _ALTERABLE[name.casefold()] = frozenset(alterable)
-    _PATHS[name.casefold()] = frozenset(paths)
 
 
 def alterable_options(connector_name: str) -> frozenset[str]:
@@ -63,12 +60,7 @@ def alterable_options(connector_name: str) -> frozenset[str]:
 
 def with_absolute_paths(connector_name: str, options: Mapping[str, str]) -> dict[str, str]:
     """Return options that mean the same wherever the process is."""
-    paths = _PATHS.get(connector_name.casefold(), frozenset())
-    return {name: _absolute(value) if name in paths else value for name, value in options.items()}
-
-
-def _absolute(path: str) -> str:
-    return path if "://" in path or not path else str(Path(path).expanduser().absolute())
+    return _FACTORIES.with_absolute_paths(connector_name, options)
 
 
 def source_connectors() -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector
+from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector, with_absolute_sink_paths
 from laminar.connectors.source import Source
 from laminar.connectors.source_registry import alterable_options, with_absolute_paths
 from laminar.delta.program import Program
@@ -341,6 +341,10 @@ def define_sink(
                 return definition
     engine.ledger.turn.refuse_inside(f"CREATE SINK {name}")
     definition.rule  # noqa: B018 - is checked
+    options = with_absolute_sink_paths(definition.connector, definition.options)
+    if options != definition.options:
+        sql = with_source_options(definition.sql, options)
+        definition = replace(definition, options=options, sql=sql)
     made = connector or _built(engine, definition)
     with kept(name, made):
         sinks.refuse_shared(made, name)
@@ -409,7 +413,7 @@ def alter_sink(engine: Engine, name: str, given: Mapping[str, str]) -> SinkDefin
         raise NotSupported(f'altering "{name}", a sink of Python code', "change that code")
     if any(each.lower() == "connector" for each in given):
         raise NotSupported("another connector for a sink", "drop it, and create it anew")
-    options = merged(old.options, given)
+    options = with_absolute_sink_paths(old.connector, merged(old.options, given))
     if options == old.options:
         return old
     new = replace(old, options=options, sql=with_source_options(old.sql, options))
