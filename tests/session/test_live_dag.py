@@ -217,3 +217,17 @@ def test_a_shared_stage_that_costs_something_is_computed_once(
         assert {"dear", "t"} <= set(db.metrics().shared_stages)
         assert db.metrics().shared_stages["dear"] == {"a": 3, "b": 3}
     assert loaded == [("dear", True)] * 3
+
+
+def test_other_sql_for_a_view_that_is_there_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    def with_total(sql: str) -> laminar.StreamingDag:
+        nodes = DagBuilder().source("s", Queue(), schema="n BIGINT").operator("total", sql)
+        return nodes.connect("s", "total").build()
+
+    with laminar.connect(tmp_path, spark=spark) as db:
+        db.run(with_total("SELECT SUM(n) AS n FROM s"))
+        db.run(with_total("SELECT  SUM(n) AS n\nFROM s"))
+        with pytest.raises(laminar.NotSupported, match='another definition of "total"'):
+            db.run(with_total("SELECT MAX(n) AS n FROM s"))
+        db.drain()
+        assert db.sql("SELECT n FROM total").rows() == [(36,)]

@@ -424,7 +424,8 @@ def test_relative_paths_of_sinks_mean_the_same_from_everywhere(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    here.mkdir(), there.mkdir()
+    for each in (here, there):
+        each.mkdir()
     monkeypatch.chdir(here)
     with laminar.connect(tmp_path / "state", spark=spark) as db:
         db.execute("CREATE TABLE t (n INT); CREATE MATERIALIZED VIEW v AS SELECT n FROM t")

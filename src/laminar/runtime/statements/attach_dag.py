@@ -45,6 +45,7 @@ from laminar.sql import relations_of
 from laminar.sql.resolved_names import resolved_query
 from laminar.sql.resolved_statements import in_full
 from laminar.sql.schemas import DEFAULT, written_in_full
+from laminar.sql.tokens import tokenize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -179,7 +180,9 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Sp
     if not inputs:
         raise DisconnectedNode(node.name)
     if node.operator is None or isinstance(node.operator, str):
-        if not engine.defined.catalog.exists(node.name):
+        if engine.defined.catalog.exists(node.name):
+            _refuse_another_query(engine, node, inputs)
+        else:
             options: dict[str, Any] = {**resolve({}, engine.defined.settings.text)}
             query = _query(engine, node, inputs)
             sql = "" if query == node.operator else _statement(engine, node)
@@ -195,6 +198,23 @@ def _operator(engine: Engine, node: DagNode, inputs: tuple[str, ...], spread: Sp
     shape = _output_shape(engine, node, inputs)
     columns = tuple(zip(shape.columns, shape.types, strict=True))
     create_operator(engine, OperatorDefinition(node.name, inputs, columns), node.operator, spread)
+
+
+def _refuse_another_query(engine: Engine, node: DagNode, inputs: tuple[str, ...]) -> None:
+    """Refuse SQL that is not what the view of that name was defined with: it would be ignored."""
+    catalog = engine.defined.catalog
+    known = catalog.definitions[catalog.resolve(node.name)]
+    query = _query(engine, node, inputs)
+    if not isinstance(known, ViewDefinition) or _words(known.query) != _words(query):
+        raise NotSupported(
+            f'another definition of "{node.name}" in a DAG',
+            f"CREATE OR REPLACE MATERIALIZED VIEW {written_in_full(node.name)} AS ... first,"
+            " or drop it, or give the node another name",
+        )
+
+
+def _words(query: str) -> list[str]:
+    return [token.text for token in tokenize(query)]
 
 
 def _statement(engine: Engine, node: DagNode) -> str:
