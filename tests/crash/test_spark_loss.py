@@ -36,7 +36,6 @@ def test_a_spark_that_is_killed_is_started_again(tmp_path: Path) -> None:
     "scenario",
     [
         "every_call",
-        "restored",
         "two_databases",
         "halted",
         "out_of_memory",
