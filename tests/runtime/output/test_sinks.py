@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,27 @@ def test_definitions_that_stay_keep_their_connectors(
 
 def vars_of(definition: SinkDefinition) -> dict[str, Any]:
     return {name: getattr(definition, name) for name in definition.__slots__}
+
+
+def test_one_that_is_level_waits_until_it_is_woken(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    sinks = publisher(told)
+    sink(sinks, "k")
+    told.step()
+    sinks.settle()
+    runner = sinks._outlets["k"].runner
+    waits, waited = [], threading.Event()
+    wait = runner.wait
+
+    def noted(seen: int, at_most: float | None) -> None:
+        waits.append(seen == runner.signals)
+        if waits[-1]:
+            waited.set()  # nothing has come since it looked: it sleeps now
+        wait(seen, at_most)
+
+    runner.wait = noted  # type: ignore[method-assign]
+    for _ in range(3):
+        waited.clear()
+        sinks.wake()
+        assert waited.wait(60)
+    assert len(waits) <= 12  # not again and again, by what it says itself

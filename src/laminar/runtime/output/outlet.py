@@ -236,6 +236,8 @@ class Outlet:
         return is_there
 
     def _be_well(self) -> None:
+        if not (self.is_slow or self.error or self._told) and self.state == self.state.level():
+            return  # that it is level is no news: whoever is woken looks again
         self.is_slow, self.error = False, None
         if self._told:
             _LOG.info('sink "%s" goes on', self.name)
