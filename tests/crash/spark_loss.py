@@ -153,7 +153,8 @@ def halted(folder: Path) -> None:
         db.step()
         insert(db, 20)
         lose(signal.SIGSTOP)
-        assert "halted" in str(lost(db.step))
+        said = str(lost(db.step))
+        assert "halted" in said, said
         db.step()
         check(db, 40)
 

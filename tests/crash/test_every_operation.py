@@ -28,7 +28,7 @@ def stride() -> int:
     """Of all operations every so many fail."""
     if int(os.environ.get("LAMINAR_KILLS", "0")) >= 10:
         return 1
-    return 97 if os.environ.get("LAMINAR_TESTS") == "all" else 701
+    return 97 if os.environ.get("LAMINAR_TESTS") == "all" else 1301
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def losses() -> int:
     """How often the power goes in one cycle."""
     if int(os.environ.get("LAMINAR_KILLS", "0")) >= 10:
         return 100
-    return 20 if os.environ.get("LAMINAR_TESTS") == "all" else 3
+    return 20 if os.environ.get("LAMINAR_TESTS") == "all" else 2
 
 
 def test_what_was_not_synced_may_be_gone(tmp_path: Path) -> None:

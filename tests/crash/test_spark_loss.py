@@ -1,12 +1,13 @@
 """Spark alone is lost: killed, halted, out of memory, stopped by its owner; see `spark_loss`.
 
-`make test` kills one, `make test-all` tries every way and every call, `make soak LOSSES=200` loses
+`make test-all` tries every way and every call, `make soak LOSSES=200` loses
 as many at random times as asked.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from .killer import ROOT, environment
 
+_AT_MOST = 600.0
 LOSSES = int(os.environ.get("LAMINAR_LOSSES", "3"))
 SEED = int(os.environ.get("LAMINAR_SEED", "1"))
 
@@ -24,9 +26,14 @@ def run(*what: str) -> None:
     command = [sys.executable, "-m", "tests.crash.spark_loss", *what]
     # A session of its own: whatever is left of it can be ended.
     with subprocess.Popen(command, cwd=ROOT, env=environment({}), start_new_session=True) as found:
-        assert found.wait() == 0
+        try:
+            assert found.wait(_AT_MOST) == 0
+        except subprocess.TimeoutExpired:
+            os.killpg(found.pid, signal.SIGKILL)
+            raise
 
 
+@pytest.mark.long  # it starts Java three times
 def test_a_spark_that_is_killed_is_started_again(tmp_path: Path) -> None:
     run("killed", str(tmp_path))
 
@@ -40,7 +47,7 @@ def test_a_spark_that_is_killed_is_started_again(tmp_path: Path) -> None:
         "halted",
         "out_of_memory",
         "in_the_loop",
-        "callers",
+        pytest.param("callers", marks=pytest.mark.soak),
     ],
 )
 def test_a_spark_that_is_lost_is_said_to_be_and_nothing_else_is(

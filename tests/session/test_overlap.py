@@ -278,9 +278,14 @@ POINTS = (
 )
 
 
-@pytest.mark.parametrize("nth", [3, 1, 4])
+@pytest.mark.parametrize(
+    "nth",
+    [
+        pytest.param(3, marks=pytest.mark.long),
+        *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 4)),
+    ],
+)
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.sampled(21)
 def test_a_crash_of_overlapping_epochs_closes_no_window_twice(
     spark: SparkSession,
     tmp_path: Path,

@@ -58,7 +58,10 @@ def explain_refusal(
 
 def is_gone(error: BaseException) -> bool:
     """Whether a file was removed between planning a query and running it."""
-    told = _message(error)
+    try:
+        told = str(error)  # with all its causes and their classes
+    except Exception:  # of a Java that is gone
+        return False
     return any(sign in told for sign in ("FILE_NOT_EXIST", "FileNotFoundException"))
 
 

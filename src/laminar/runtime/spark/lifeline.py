@@ -126,7 +126,8 @@ class Lifeline:
     def _death(self) -> str | None:
         if self._java is None or self._pulse is None:
             return None
-        return self._java.ending() or self._pulse.silence or None
+        # First: that it did not answer is why it was killed.
+        return self._pulse.silence or self._java.ending() or None
 
     def lost(self, why: str) -> SparkLost:
         """Return the error that says so."""
