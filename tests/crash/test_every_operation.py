@@ -1,7 +1,7 @@
 """Any one operation of the disk fails: the call that met it says so with a code, and nothing else.
 
-`make test` fails a few operations, `make test-all` more of them, `make soak` every 29th in every way,
-`LAMINAR_STRIDE=1` each.
+`make test` fails a few operations, `make test-all` more of them, `make soak` every 29th in every
+way, `LAMINAR_STRIDE=1` each.
 """
 
 from __future__ import annotations
