@@ -1,7 +1,7 @@
 """Any one operation of the disk fails: the call that met it says so with a code, and nothing else.
 
-`make test` fails a few operations, `make test-all` more of them, `make soak` every 29th in every
-way, `LAMINAR_STRIDE=1` each.
+`make test` refuses a few operations, `make test-all` more of them, `make soak` fails every 29th in
+every way, `LAMINAR_STRIDE=1` each.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def stride() -> int:
         return int(os.environ["LAMINAR_STRIDE"])
     if int(os.environ.get("LAMINAR_KILLS", "0")) >= 10:
         return 29
-    return 97 if os.environ.get("LAMINAR_TESTS") == "all" else 1301
+    return 397 if os.environ.get("LAMINAR_TESTS") == "all" else 1301
 
 
 @pytest.mark.parametrize(
-    "way", [Way.REFUSED, *(pytest.param(way, marks=pytest.mark.long) for way in list(Way)[1:])]
+    "way", [Way.REFUSED, *(pytest.param(way, marks=pytest.mark.soak) for way in list(Way)[1:])]
 )
 def test_any_operation_may_fail(spark: SparkSession, tmp_path: Path, way: Way) -> None:
     meeting = Meeting(tmp_path, spark)
@@ -49,7 +49,8 @@ def test_any_operation_may_fail(spark: SparkSession, tmp_path: Path, way: Way) -
             try:
                 with disk.armed(fault):
                     meeting.cycle()
-                meeting.check()
+                # What could not be read once, when the database was opened, is told as damaged.
+                meeting.check(may_be_damaged=disk.failed.startswith(("read", "open")))
             except BaseException as error:
                 error.add_note(f"{fault} at {disk.failed}; {meeting.failures[-3:]}")
                 raise
