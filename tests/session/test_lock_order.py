@@ -238,6 +238,10 @@ def busy(db: laminar.Database, path: Path, spark: SparkSession) -> None:
 
 @pytest.mark.spark
 @pytest.mark.long
+MADE_WHEN_IMPORTED = {"runtime/spark/lifeline.py::Lifeline.starting"}
+"""Locks of a class, which are there before anybody watches how locks are made."""
+
+
 def test_a_busy_database_takes_its_locks_in_order(
     watch: Watch, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -266,7 +270,7 @@ def test_a_busy_database_takes_its_locks_in_order(
         db.restore(point)
         db.execute("DROP SINK k; DROP SOURCE numbers CASCADE")
     assert watch.faults == set()
-    assert set(ORDER) - watch.seen == set()
+    assert set(ORDER) - watch.seen - MADE_WHEN_IMPORTED == set()
 
 
 def test_an_order_that_is_not_that_of_the_page_is_caught() -> None:
