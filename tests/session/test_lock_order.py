@@ -236,12 +236,12 @@ def busy(db: laminar.Database, path: Path, spark: SparkSession) -> None:
     db.stop()
 
 
-@pytest.mark.spark
-@pytest.mark.long
 MADE_WHEN_IMPORTED = {"runtime/spark/lifeline.py::Lifeline.starting"}
 """Locks of a class, which are there before anybody watches how locks are made."""
 
 
+@pytest.mark.spark
+@pytest.mark.long
 def test_a_busy_database_takes_its_locks_in_order(
     watch: Watch, spark: SparkSession, tmp_path: Path
 ) -> None:
