@@ -56,6 +56,6 @@ def test_a_spark_that_is_lost_is_said_to_be_and_nothing_else_is(
     run(scenario, str(tmp_path))
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_whenever_it_is_lost_views_and_sinks_are_exact(tmp_path: Path) -> None:
     run("at_random", str(tmp_path), str(LOSSES), str(SEED))
