@@ -60,7 +60,7 @@ SEED ?= 1
 ROUND := 50
 LONG := $(BIN)/python -m pytest -v -s -o faulthandler_timeout=0
 soak: $(READY)
-	LAMINAR_TESTS=all LAMINAR_KILLS=$(KILLS) LAMINAR_LOSSES=$(LOSSES) LAMINAR_SEED=$(SEED) $(LONG) tests/crash --deselect \
+	LAMINAR_TESTS=all LAMINAR_SOAK=1 LAMINAR_KILLS=$(KILLS) LAMINAR_LOSSES=$(LOSSES) LAMINAR_SEED=$(SEED) $(LONG) tests/crash --deselect \
 	    tests/crash/test_kills.py::test_a_killed_process_loses_nothing
 	left=$(KILLS); seed=$(SEED); while [ $$left -gt 0 ]; do \
 	    LAMINAR_KILLS=$$(( left < $(ROUND) ? left : $(ROUND) )) LAMINAR_SEED=$$seed \
