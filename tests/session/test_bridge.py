@@ -207,8 +207,7 @@ def test_a_slow_view_reaches_back_to_the_source_through_the_bridge(
     db.on_epoch(committed)
     db.insert("t", [(1,)])
     db.start()
-    executor = db.engine.work.executor.get()
-    assert eventually(lambda: executor.metrics.backpressure_waits > 0)
+    assert eventually(lambda: db.metrics().backpressure_waits > 0)
     assert eventually(lambda: bridge().is_paused)
     assert not pause(0.2)  # time to read more, if anything let it
     assert bridge().counters.waiting <= 300

@@ -71,35 +71,22 @@ def take_alter(cursor: Cursor) -> AlterView | AlterSink | AlterSource:
     """Take ALTER MATERIALIZED VIEW | SINK | SOURCE name SET (option = value, ...)."""
     start = cursor.at
     cursor.expect("ALTER")
-    if cursor.accept("SINK"):
-        return _alter_sink(cursor, start)
-    if cursor.accept("SOURCE"):
-        return _alter_source(cursor, start)
     if cursor.peek().is_word("TABLE"):
         what = f"ALTER {cursor.peek().upper}"
         raise cursor.here(NotSupported(what, "drop it and create it anew"))
-    cursor.expect("MATERIALIZED", "VIEW")
-    name = cursor.name(_A_VIEW)
+    altered: type[AlterView | AlterSink | AlterSource]
+    if cursor.accept("SINK"):
+        altered, named = AlterSink, "the name of a sink"
+    elif cursor.accept("SOURCE"):
+        altered, named = AlterSource, "the name of a source"
+    else:
+        cursor.expect("MATERIALIZED", "VIEW")
+        altered, named = AlterView, _A_VIEW
+    name = cursor.name(named)
     cursor.expect("SET")
     options = take_options(cursor)
     cursor.finish()
-    return AlterView(name, options, **cursor.origin(start))
-
-
-def _alter_sink(cursor: Cursor, start: int) -> AlterSink:
-    name = cursor.name("the name of a sink")
-    cursor.expect("SET")
-    options = take_options(cursor)
-    cursor.finish()
-    return AlterSink(name, options, **cursor.origin(start))
-
-
-def _alter_source(cursor: Cursor, start: int) -> AlterSource:
-    name = cursor.name("the name of a source")
-    cursor.expect("SET")
-    options = take_options(cursor)
-    cursor.finish()
-    return AlterSource(name, options, **cursor.origin(start))
+    return altered(name, options, **cursor.origin(start))
 
 
 def take_pause(cursor: Cursor) -> Pause:

@@ -123,7 +123,7 @@ class Driver:
             failed.append(error)
             if isinstance(error, OperatorError) and error.report is not None:
                 committed.append(error.report)
-        self._engine.work.inlets.commit_offsets()
+        self._engine.work.inlets.commit_offsets(is_waiting=keep is None)
         if keep is None:  # the loop waits for nobody
             self._engine.outputs.sinks.settle()
             committed[:] = [replace(each, sinks=self._behind(each.epoch)) for each in committed]

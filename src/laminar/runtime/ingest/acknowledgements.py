@@ -6,23 +6,20 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from functools import partial
+from typing import Any
 
 from laminar.connectors.source import AcknowledgedSource, Offset, Source
 from laminar.errors.secrets import told
 from laminar.runtime.ingest.connector_thread import in_background
 
 SECONDS = 5.0
-"""So long whoever ran an epoch waits for a source to hear of it."""
+"""So long whoever ran an epoch waits for its sources to hear of it, all of them together."""
 
 _LOG = logging.getLogger("laminar.sources")
 
 
 class Acknowledgements:
     """What sources have heard.
-
-    One thread at a time tells them; one that comes meanwhile leaves it to that one, which then
-    looks once more. A source that does not come back is left alone until it does.
 
     Args:
         sources: all that there are.
@@ -36,54 +33,86 @@ class Acknowledgements:
     ) -> None:
         self._sources = sources
         self._offsets = offsets
-        self._guard = threading.Lock()
-        self._again = self._is_telling = False
-        self._heard: dict[str, tuple[Source, Offset]] = {}
-        self._out: dict[str, Future[object]] = {}
+        self._known = threading.Lock()
+        self._hearers: dict[str, _Hearer] = {}
 
-    def tell(self) -> None:
-        """Let sources that want to know it hear; whoever calls has no turn and no lock."""
+    def tell(self, *, is_waiting: bool = True) -> None:
+        """Let sources that want to know it hear; whoever calls has no turn and no lock.
+
+        Args:
+            is_waiting: for those that begin to hear it now, a moment.
+        """
+        calls = {name: call for name, each in self._all().items() if (call := each.wake())}
+        if is_waiting:
+            for call in wait(calls.values(), SECONDS).not_done:
+                slow = next(name for name, each in calls.items() if each is call)
+                _LOG.warning(
+                    "the source %s has not come back for %g s from hearing how far it was read",
+                    slow,
+                    SECONDS,
+                )
+
+    def _all(self) -> dict[str, _Hearer]:
+        with self._known:
+            known = self._hearers
+            self._hearers = {
+                name: found
+                if (found := known.get(name)) is not None and found.source is source
+                else _Hearer(name, source, self._offsets)
+                for name, source in dict(self._sources()).items()
+                if isinstance(source, AcknowledgedSource)
+            }
+            return self._hearers
+
+
+class _Hearer:
+    """One source that hears, on a daemon thread that is there while there is something to hear.
+
+    Law: one call at a time, never with less than before, and the last position is the last said. A
+    source that does not come back holds one thread, and hears where things are when it does.
+    """
+
+    def __init__(
+        self, name: str, source: AcknowledgedSource, offsets: Callable[[], Mapping[str, Offset]]
+    ) -> None:
+        self.source = source
+        self._name = name
+        self._offsets = offsets
+        self._guard = threading.Lock()
+        self._again = self._is_running = False
+        self._heard: Offset | None = None
+
+    def wake(self) -> Future[Any] | None:
+        """Begin to tell it; None if it knows already, or is being told."""
+        if self._news() is None:
+            return None
         with self._guard:
             self._again = True
-            if self._is_telling:
-                return
-            self._is_telling = True
-        try:
-            while self._has_to_tell():
-                known = dict(self._sources())
-                self._heard = {name: each for name, each in self._heard.items() if name in known}
-                self._out = {name: each for name, each in self._out.items() if name in known}
-                for name, source in known.items():
-                    self._tell(name, source, self._offsets().get(name))
-        except BaseException:
-            with self._guard:
-                self._is_telling = False
-            raise
+            if self._is_running:
+                return None
+            self._is_running = True
+        return in_background(f"laminar-offsets-{self._name}", self._run)
+
+    def _news(self) -> Offset | None:
+        end = self._offsets().get(self._name)
+        return None if end == self._heard else end
+
+    def _run(self) -> None:
+        while self._has_to_tell():
+            end = self._news()
+            if end is None:
+                continue
+            try:
+                self.source.commit_offsets(end)
+            except BaseException as error:  # the epoch is committed, whatever it says
+                reason = told(str(error)) or type(error).__name__
+                _LOG.warning(
+                    "the source %s did not hear how far it was read: %s", self._name, reason
+                )
+            else:
+                self._heard = end
 
     def _has_to_tell(self) -> bool:
         with self._guard:
-            tells, self._again = self._again, False
-            self._is_telling = tells
-            return tells
-
-    def _tell(self, name: str, source: Source, end: Offset | None) -> None:
-        if end is None or not isinstance(source, AcknowledgedSource):
-            return
-        if self._heard.get(name) == (source, end) or not self._is_back(name):
-            return
-        call = in_background(f"laminar-offsets-{name}", partial(source.commit_offsets, end))
-        self._out[name] = call
-        try:
-            if not wait([call], SECONDS).done:
-                raise TimeoutError(f"it has not come back for {SECONDS:.0f} s")
-            call.result()
-        except Exception as error:  # the epoch is committed, whatever it says; it hears it again
-            _LOG.warning(
-                "the source %s did not hear how far it was read: %s", name, told(str(error))
-            )
-        else:
-            self._heard[name] = (source, end)
-
-    def _is_back(self, name: str) -> bool:
-        call = self._out.get(name)
-        return call is None or call.done()
+            self._is_running, self._again = self._again, False
+            return self._is_running

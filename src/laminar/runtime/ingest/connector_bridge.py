@@ -256,12 +256,12 @@ class ConnectorDagBridge:
         self._defined.sources[name] = source
         self.away.forget(name)
 
-    def commit_offsets(self) -> None:
+    def commit_offsets(self, *, is_waiting: bool = True) -> None:
         """Let sources that want to know it hear how far they were read for good.
 
-        Whoever calls has no turn.
+        Whoever calls has no turn, and may wait for them a moment.
         """
-        self._acknowledgements.tell()
+        self._acknowledgements.tell(is_waiting=is_waiting)
 
     # What epochs take
 

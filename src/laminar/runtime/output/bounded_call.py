@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import wait
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from laminar.connectors.sink import SinkConnector, begin_sink, close_sink
 from laminar.errors import ConnectorError
+from laminar.runtime.ingest.connector_thread import closed_when_done, in_background
 
 _LOG = logging.getLogger("laminar.sinks")
 _T = TypeVar("_T")
@@ -30,26 +31,12 @@ def bounded(
     Raises:
         ConnectorError: it has not come back in time; its thread is left behind.
     """
-    found: Future[_T] = Future()
-
-    def run() -> None:
-        try:
-            made = call()
-        except BaseException as error:
-            found.set_exception(error)
-        else:
-            found.set_result(made)
-
-    threading.Thread(target=run, name=f"laminar sink {name} (begin)", daemon=True).start()
-    try:
-        return found.result(at_most)
-    except TimeoutError as error:
-        if found.done() and found.exception() is error:
-            raise  # its own
+    found = in_background(f"laminar sink {name} (begin)", call)
+    if not wait([found], at_most).done:
         if late is not None:
-            found.add_done_callback(lambda each: each.exception() or late(each.result()))
-        reason = f"it has not answered for {at_most:g} s"
-        raise ConnectorError(name, reason) from None
+            closed_when_done(found, late)
+        raise ConnectorError(name, f"it has not answered for {at_most:g} s")
+    return found.result()
 
 
 def begun(name: str, connector: SinkConnector, at_most: float) -> None:
@@ -77,10 +64,7 @@ def kept(name: str, connector: SinkConnector) -> Iterator[None]:
 
 def end_aside(name: str, connector: SinkConnector) -> None:
     """Close a connector that was built for nothing; nobody waits for that."""
-    about = (name, connector)
-    threading.Thread(
-        target=_close, args=about, name=f"laminar sink {name} (end)", daemon=True
-    ).start()
+    in_background(f"laminar sink {name} (end)", partial(_close, name, connector))
 
 
 def _close(name: str, connector: SinkConnector) -> None:
