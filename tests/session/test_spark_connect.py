@@ -41,7 +41,7 @@ def test_a_database_over_spark_connect() -> None:
     pytest.importorskip("grpc_status", reason="Spark Connect is not installed")
     chosen = {name: value for name, value in os.environ.items() if name != FORCED}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=chosen
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=chosen, timeout=600
     )
     assert done.stdout.splitlines()[-3:] == [
         "[(0, 31), (1, 1)] [(1, 1), (1, 31), (10, 31), (10, 31), (10, 31)]",

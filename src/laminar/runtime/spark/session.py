@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from laminar.errors import JavaUnavailable, SparkUnavailable
 from laminar.preflight import java_problem
@@ -290,6 +290,8 @@ def _made_beside(spark: SparkSession) -> SparkSession:
         return spark.newSession()
     spark.conf.get("spark.sql.session.timeZone")  # a server clones what it has heard of
     made: SparkSession = getattr(spark, "cloneSession")()  # noqa: B009 - only there
+    # A process that ends with a clone's channel open waits for it for ever; this closes it before.
+    finalize(made, made.client.close)
     return made
 
 
