@@ -22,6 +22,8 @@ EXAMPLES: list[errors.LaminarError] = [
     errors.BadOffset("s", 3, "it is before 4, which it was asked to follow"),
     errors.ConnectorHung("s", "read", 60.0),
     errors.SourceAway("s", "the folder is not there"),
+    errors.RowNotDelivered("s", [{"k": 1}]),
+    errors.TakesNothingBack("s", "a weight is NULL"),
     errors.OptionIsFixed("s", "path", ["poll_interval"]),
     errors.UnsupportedAddress("s3://bucket/x"),
     errors.NodeNotFound("normalise", ["normalize", "trades"]),

@@ -49,11 +49,13 @@ _NAMES = {
         MvCycleDetected MvError NoCheckpointFound NoCommonEpoch NoWatermark NoWindow NodeNotFound
         NonDeterministic NotIncremental NotRetained NotSupported OperatorError OperatorNotFound
         OptionIsFixed ParameterInDefinition PortUnavailable ReadOnlyDatabase ReadTooLate
-        RecoveryFailed ReferenceNotFound RelationExists RowDoesNotFit RowDoesNotMatch RowNotFound
+        RecoveryFailed ReferenceNotFound RelationExists RowDoesNotFit RowDoesNotMatch
+        RowNotDelivered RowNotFound
         RuleBroken SchemaExists SchemaMismatch SchemaNotEmpty SegmentCorrupt SegmentMissing
         SinkBehind SinkHolds SourceAway SourceError SourceGap SourceNotFound SourceReadFailed
         SparkAccessUnavailable SparkLost SparkUnavailable SpillCorrupt SqlError SqlSyntaxError
-        StoreError StoreUnreadable StoreUnwritable SubscriptionEnded TableRedefined TextTooLong
+        StoreError StoreUnreadable StoreUnwritable SubscriptionEnded TableRedefined
+        TakesNothingBack TextTooLong
         TooManyCheckpoints UnknownCatalog UnknownColumn UnknownConnector UnknownFunction
         UnknownOption UnknownRelation UnknownSchema UnknownSetting UnsupportedAddress
         UnsupportedFormat UnsupportedSparkSetting UnusableSparkSetting UnusedArgument ViewNotFound

@@ -31,9 +31,10 @@ def stride() -> int:
         return int(os.environ["LAMINAR_STRIDE"])
     if int(os.environ.get("LAMINAR_KILLS", "0")) >= 10:
         return 29
-    return 397 if os.environ.get("LAMINAR_TESTS") == "all" else 1301
+    return 397
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "way", [Way.REFUSED, *(pytest.param(way, marks=pytest.mark.soak) for way in list(Way)[1:])]
 )

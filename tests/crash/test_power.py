@@ -26,7 +26,7 @@ def losses() -> int:
     """How often the power goes in one cycle."""
     if int(os.environ.get("LAMINAR_KILLS", "0")) >= 10:
         return 100
-    return 20 if os.environ.get("LAMINAR_TESTS") == "all" else 2
+    return 20
 
 
 def test_what_was_not_synced_may_be_gone(tmp_path: Path) -> None:
@@ -58,6 +58,7 @@ def test_what_was_not_synced_may_be_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_the_power_goes_at_any_moment(spark: SparkSession, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     root, lost = tmp_path / "root", tmp_path / "lost"

@@ -394,6 +394,7 @@ def test_who_reads_the_folder_is_told_what_does_not_run(site: Site) -> None:
     assert told()["a"] == ("running", None)
 
 
+@pytest.mark.long
 def test_a_process_with_a_connector_that_never_returns_can_exit(tmp_path: Path) -> None:
     script = textwrap.dedent("""
         import sys, threading

@@ -220,7 +220,7 @@ def fill(db: laminar.Database, stage: int) -> None:
     db.drain()
 
 
-SLICES = 6
+SLICES = 12
 
 
 @pytest.mark.sampled(SLICES)

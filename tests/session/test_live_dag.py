@@ -146,17 +146,22 @@ def test_columns_that_do_not_fit_are_refused_as_they_are_now(
         assert [node.name for node in db.topology().nodes.values()] == ["t"]
 
 
-def test_a_source_that_takes_rows_back_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_source_of_a_dag_may_take_rows_back(spark: SparkSession, tmp_path: Path) -> None:
     class Undoing(Queue):
         append_only = False
 
-    laminar.register_source("undoing", lambda _spec: Undoing())
+        def read_arrow(self, start: Any, end: Any) -> pa.Table:
+            """Deliver a row, and take it back two later."""
+            numbers = range(start or 0, end)
+            come = [(n, 1) for n in numbers] + [(n - 2, -1) for n in numbers if n >= 2]
+            columns = ([each[at] for each in come] for at in (0, 1))
+            return pa.table(dict(zip(("n", "__weight"), columns, strict=True)))
+
     with laminar.connect(tmp_path, spark=spark) as db:
-        with pytest.raises(laminar.NotSupported, match="takes rows back"):
-            db.execute("CREATE SOURCE s (n BIGINT) WITH (connector = 'undoing')")
-        with pytest.raises(laminar.NotSupported, match="takes rows back"):
-            db.run(built(Undoing(), []))
-        assert not db.topology().nodes
+        db.run(built(Undoing(), []))
+        db.drain()
+        assert sorted(db.sql("SELECT n FROM s").rows()) == [(7,), (8,)]
+        assert db.sql("SELECT n FROM total").rows() == [(2 * (7 + 8),)]
 
 
 def test_the_registry_says_which_views_fail(spark: SparkSession, tmp_path: Path) -> None:

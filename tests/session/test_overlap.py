@@ -241,6 +241,7 @@ def told(db: laminar.Database) -> dict[object, object]:
     return found
 
 
+@pytest.mark.long
 def test_windows_close_as_they_would_have_alone(
     spark: SparkSession, tmp_path: Path, alone: tuple[Path, dict[object, object]]
 ) -> None:

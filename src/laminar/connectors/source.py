@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from laminar.errors.connectors import SourceError, SourceReadFailed
 from laminar.errors.sentences import first_sentence
-from laminar.errors.sql import NotSupported
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,16 +27,20 @@ class Source(Protocol):
 
     Law: `read(s, e)` is a function of `(s, e)`, today and after a restart, and
     `read(s, m) + read(m, e) = read(s, e)` as bags. Rows have exactly the declared columns, in
-    their order; there is no weight column, a row read is a row inserted. A source that is read in
-    parts may add a column `__partition` that names the part of each row: its watermark is then the
-    least of theirs.
+    their order. A source that is read in parts may add a column `__partition` that names the part
+    of each row: its watermark is then the least of theirs.
+
+    A row read is a row inserted, unless the source says `append_only = False`. Then it may add a
+    column `__weight` of whole numbers: a row of weight 1 comes, one of -1 goes. Without a primary
+    key a row that goes is the same as one that came; an update is two rows, what was and what is.
+    With a key the last row of each key in a range counts, and of one that goes only the key does.
 
     It is called by one thread at a time, and each call has to return in time: see `call_timeout`.
     """
 
     @property
     def append_only(self) -> bool:
-        """Whether rows, once delivered, are never taken back."""
+        """Whether rows, once delivered, are never taken back; if not, they come with weights."""
         ...
 
     def latest_offset(self, start: Offset | None) -> Offset | None:
@@ -113,15 +116,9 @@ class ClosingSource(Source, Protocol):
         ...
 
 
-def require_append_only(name: str, source: Source) -> None:
-    """Refuse a source that may take rows back: what was read of it counts as there for good.
-
-    Raises:
-        NotSupported: it says that it does.
-    """
-    if not getattr(source, "append_only", True):
-        hint = "hand its changes in with insert and delete, or have it deliver rows with a key"
-        raise NotSupported(f'source "{name}", which takes rows back (append_only = False)', hint)
+def takes_back(source: Source) -> bool:
+    """Whether rows of a source may go again: they come with weights."""
+    return not getattr(source, "append_only", True)
 
 
 def read_arrow(source: Source, start: Offset | None, end: Offset) -> pa.Table | None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from laminar.connectors.factories import Factories
-from laminar.connectors.source import Source, close, require_append_only
-from laminar.errors.sql import NotSupported
+from laminar.connectors.source import Source, close
 from laminar.model.schema import Schema
 
 
@@ -70,10 +69,4 @@ def source_connectors() -> tuple[str, ...]:
 
 def create_source(connector_name: str, spec: SourceSpec) -> Source:
     """Build a source; each of its options was used, or it is not built."""
-    made = _FACTORIES.create(connector_name, spec)
-    try:
-        require_append_only(spec.name, made)
-    except NotSupported:
-        close(made)
-        raise
-    return made
+    return _FACTORIES.create(connector_name, spec)

@@ -84,8 +84,10 @@ from laminar.errors.intake import (
     BadOffset,
     ConnectorHung,
     OptionIsFixed,
+    RowNotDelivered,
     SourceAway,
     SourceGap,
+    TakesNothingBack,
 )
 from laminar.errors.mv import (
     DuplicateName,
@@ -228,6 +230,7 @@ __all__ = [
     "RelationExists",
     "RowDoesNotFit",
     "RowDoesNotMatch",
+    "RowNotDelivered",
     "RowNotFound",
     "RuleBroken",
     "SchemaExists",
@@ -253,6 +256,7 @@ __all__ = [
     "StoreUnwritable",
     "SubscriptionEnded",
     "TableRedefined",
+    "TakesNothingBack",
     "TextTooLong",
     "TooManyCheckpoints",
     "UnknownCatalog",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from laminar.errors.connectors import SourceError
@@ -109,6 +109,46 @@ class OptionIsFixed(SourceError):
         )
         self.source = source
         self.option = option
+
+
+class RowNotDelivered(SourceError):
+    """A source takes back a row that is not there.
+
+    Without a PRIMARY KEY, a row that is taken back has to be the same as one that was delivered
+    before, down to the bytes, and as often. Nothing was committed; the source is read again from
+    where it is committed. Where only keys of rows that go are known, declare the PRIMARY KEY. If
+    rows were lost on the way here, create the source anew.
+    """
+
+    code: ClassVar[str] = "LMR-8015"
+
+    def __init__(self, source: str, rows: Sequence[Mapping[str, object]]) -> None:
+        super().__init__(
+            f'source "{source}" takes back rows that are not there',
+            detail="; ".join(str(dict(each))[:200] for each in rows),
+            hint="a row is taken back as it was delivered; with a PRIMARY KEY, its key is enough",
+        )
+        self.source = source
+        self.rows = list(rows)
+
+
+class TakesNothingBack(SourceError):
+    """A connector delivered weights that its source must not have.
+
+    A connector whose rows may be taken back says so with `append_only = False`, and every weight
+    is a whole number other than zero: above zero for rows that come, below for those that go.
+    Nothing was read. Correct the connector.
+    """
+
+    code: ClassVar[str] = "LMR-8016"
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(
+            f'source "{source}" delivered weights that do not do',
+            detail=reason,
+            hint="a connector that takes rows back says so with append_only = False",
+        )
+        self.source = source
 
 
 def _shown(offset: object) -> str:

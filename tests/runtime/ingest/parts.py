@@ -100,6 +100,10 @@ class ArrowFrame:
 
     table: pa.Table
 
+    @property
+    def columns(self) -> list[str]:
+        return list(self.table.column_names)
+
     def selectExpr(self, *_: str) -> ArrowFrame:  # noqa: N802
         return self
 

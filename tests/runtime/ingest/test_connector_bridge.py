@@ -535,8 +535,10 @@ def test_the_loop_does_not_wait_for_a_source_to_hear(tmp_path: Path) -> None:
     assert has_heard.wait(60)
 
 
-def test_a_source_that_takes_rows_back_is_not_attached(tmp_path: Path) -> None:
-    made, source = told(tmp_path)
+def test_all_is_kept_of_a_source_that_takes_rows_back(tmp_path: Path) -> None:
+    dropping = replace(NUMBERS, options={"backpressure": "drop"})
+    source = Told()
+    made = Ways.at(tmp_path, dropping, sources={"s": source})
     source.append_only = False
     with pytest.raises(NotSupported, match="takes rows back"):
         made.inlets.attach_source("s", source)

@@ -11,8 +11,8 @@ import pytest
 from laminar.errors import DuplicateKey, NotSupported
 from laminar.model.trace import ARRIVAL, WEIGHT, Segment
 from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.epoch.delivered_rows import DeliveredRows
 from laminar.runtime.ingest.primary_keys import (
-    Upserts,
     clashes,
     refuse_found,
     refuse_twice,
@@ -80,4 +80,4 @@ def test_an_upsert_is_the_new_rows_without_the_old_ones_of_their_keys() -> None:
 def test_rows_that_are_a_delta_already_are_left_as_they_are(table: TableDefinition) -> None:
     delivered = Segment(("f",), 1, 1, 3, 10, True, ("x",))
     unused = cast("Any", None)
-    assert Upserts(unused, unused).resolve(table, delivered, (), 1) is delivered
+    assert DeliveredRows(unused, unused).resolve(table, delivered, (), 1) is delivered

@@ -31,7 +31,9 @@ from laminar.bridge import (
 )
 from laminar.bridge.pipeline import CAPACITY_BYTES, CAPACITY_ROWS
 from laminar.connectors.options import Options
+from laminar.connectors.source import Source, takes_back
 from laminar.errors import NotSupported
+from laminar.runtime.catalog.definitions import TableDefinition
 
 OWN = frozenset(
     {
@@ -143,6 +145,21 @@ def may_drop(strategy: BackpressureStrategy) -> bool:
     """Whether rows may be let go for want of room."""
     last = strategy.then if isinstance(strategy, SpillToDisk) else strategy
     return isinstance(last, DropNewest)
+
+
+def refuse_in_part(definition: TableDefinition, source: Source) -> None:
+    """Refuse to keep only a part of the rows of a source that takes some back.
+
+    What was let go could not be taken back any more.
+
+    Raises:
+        NotSupported: its options ask for that.
+    """
+    options = parse(definition.options, pushed=False)
+    word = "retain" if not options.keeps_all else "backpressure"
+    if takes_back(source) and (not options.keeps_all or may_drop(options.strategy)):
+        what = f"{word} = '{definition.options[word]}' of a source that takes rows back"
+        raise NotSupported(what, "keep all of its rows: leave the option out")
 
 
 def _millis(given: timedelta) -> int:

@@ -14,6 +14,7 @@ from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.engine.checkpoints import Checkpoints
 from laminar.runtime.engine.work import Work
 from laminar.runtime.epoch.attempt import Launcher
+from laminar.runtime.epoch.delivered_rows import DeliveredRows
 from laminar.runtime.epoch.executor import CurrentExecutor
 from laminar.runtime.epoch.full_query import FullQueries
 from laminar.runtime.epoch.materialization import Materialization
@@ -27,7 +28,6 @@ from laminar.runtime.history.ledger import INTERRUPTS, Contents, Ledger
 from laminar.runtime.history.timeline import Snapshot, Timeline
 from laminar.runtime.history.turn import inside
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
-from laminar.runtime.ingest.primary_keys import Upserts
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.output.changelog import DagChangelogPropagator
 from laminar.runtime.output.outputs import Outputs
@@ -129,8 +129,8 @@ class Parts:
         executor = CurrentExecutor(lambda: defined.catalog.dag, checkpoints.report)
         full = FullQueries(env.workspace())
         launcher = Launcher(defined, full, executor, checkpoints)
-        upserts = Upserts(env.workspaces.first.session, env.store)
-        runner = EpochRunner(env, ledger, defined, time, scheduler, inlets, upserts, launcher)
+        delivered = DeliveredRows(env.workspaces.first.session, env.store)
+        runner = EpochRunner(env, ledger, defined, time, scheduler, inlets, delivered, launcher)
         pipeline = EpochPipeline(env, ledger, defined, time, scheduler, inlets, runner, launcher)
         stored = Materialization(
             env, ledger, defined, time, scheduler, full, executor, pruning, self.outputs.tapped

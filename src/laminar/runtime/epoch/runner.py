@@ -15,6 +15,7 @@ from laminar.model.trace import Trace
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.epoch import late_rows
 from laminar.runtime.epoch.attempt import Launcher
+from laminar.runtime.epoch.delivered_rows import DeliveredRows
 from laminar.runtime.epoch.outcome import EpochReport, Outcome, first_of, held_reports, told_of
 from laminar.runtime.epoch.view_executor import MvPipelineExecutor, PassedOver
 from laminar.runtime.event_time.clocks import EventTime
@@ -24,7 +25,6 @@ from laminar.runtime.history.ledger import INTERRUPTS, Ledger
 from laminar.runtime.ingest.arriving_rows import as_late
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.continuity import require_continuous
-from laminar.runtime.ingest.primary_keys import Upserts
 from laminar.runtime.relations.trace_versions import TraceVersions, versions_of
 from laminar.runtime.scheduling.epoch_plan import EpochPlan
 from laminar.runtime.scheduling.scheduler import ViewScheduler
@@ -70,7 +70,7 @@ class EpochRunner:
         time: where watermarks and clocks stand.
         scheduler: which views move.
         inlets: what an epoch takes.
-        upserts: turns new rows of a key into changes.
+        delivered: turns what a source has delivered into the delta of its table.
         launcher: sends an epoch on its way.
     """
 
@@ -82,7 +82,7 @@ class EpochRunner:
         time: EventTime,
         scheduler: ViewScheduler,
         inlets: ConnectorDagBridge,
-        upserts: Upserts,
+        delivered: DeliveredRows,
         launcher: Launcher,
     ) -> None:
         self._env = env
@@ -91,7 +91,7 @@ class EpochRunner:
         self._time = time
         self._scheduler = scheduler
         self._inlets = inlets
-        self._upserts = upserts
+        self._delivered = delivered
         self._launcher = launcher
         self._views = MvPipelineExecutor(
             env,
@@ -337,7 +337,9 @@ class EpochRunner:
             rows += done.rows
             counts[each.table] = with_dropped(done.counts, gaps.get(each.table))
             if segment is not None and done.delivered is None:
-                segment = self._upserts.resolve(table, segment, versions[each.table].before, epoch)
+                segment = self._delivered.resolve(
+                    table, segment, versions[each.table].before, epoch
+                )
             if segment is not None:
                 versions[each.table] = replace(versions[each.table], delta=(segment,))
             if done.largest:

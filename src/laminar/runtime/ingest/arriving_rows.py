@@ -1,4 +1,4 @@
-"""What is done to rows as they come in: numbered, split by time, asked how far they have come.
+"""What is done to rows as they come in: weighed, numbered, split by time, asked how far they are.
 
 Rows of tables are numbered in the order they come; FIRST and LAST go by it. A number is that of a
 batch (what was pushed together, or an epoch's range of a source) and the place in it. Batches of
@@ -23,12 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from laminar.connectors.source import LiveSource, Source
+from laminar.connectors.source import LiveSource, Source, takes_back
 from laminar.delta.change import quote
+from laminar.errors import TakesNothingBack
 from laminar.model.trace import ARRIVAL, PARTITION, WEIGHT
 from laminar.runtime.catalog.definitions import Pairs, TableDefinition
 from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.event_time.late_batch import LATE_SCHEMA, LateBatch
+from laminar.store.parquet import weighted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,6 +83,52 @@ def pending_number() -> str:
     )
 
 
+# Weights
+
+
+def weighed(name: str, rows: pa.Table, *, takes_back: bool) -> pa.Table:
+    """Return rows with the weights that their source gave them; 1 is not written down.
+
+    Args:
+        name: of the source.
+        rows: as it delivered them.
+        takes_back: whether it said that it takes rows back; then all have a weight.
+
+    Raises:
+        TakesNothingBack: they have weights that they must not have.
+    """
+    if WEIGHT not in rows.column_names:
+        return weighted(rows) if takes_back else rows
+    kind = rows.schema.field(WEIGHT).type
+    _refuse_weights(name, takes_back=takes_back, is_whole=pa.types.is_integer(kind), kind=kind)
+    weights = rows.column(WEIGHT)
+    if weights.null_count:
+        raise TakesNothingBack(name, "a weight is NULL")
+    found = weighted(rows)
+    there = pc.not_equal(found.column(WEIGHT), 0)
+    return found if pc.all(there).as_py() in (None, True) else found.filter(there)
+
+
+def weighed_frame(name: str, frame: DataFrame, *, takes_back: bool) -> DataFrame:
+    """Return the same of rows that Spark reads."""
+    if WEIGHT not in frame.columns:
+        return frame
+    kind = frame.schema[WEIGHT].dataType.simpleString()
+    is_whole = kind in ("tinyint", "smallint", "int", "bigint")
+    _refuse_weights(name, takes_back=takes_back, is_whole=is_whole, kind=kind)
+    others = [quote(each) for each in frame.columns if each != WEIGHT]
+    weight = f"COALESCE(CAST({WEIGHT} AS BIGINT), RAISE_ERROR('a weight is NULL')) AS {WEIGHT}"
+    return frame.selectExpr(*others, weight).where(f"{WEIGHT} <> 0")
+
+
+def _refuse_weights(name: str, *, takes_back: bool, is_whole: bool, kind: object) -> None:
+    if not takes_back:
+        reason = f"there is a column {WEIGHT}, and its connector says that it takes nothing back"
+        raise TakesNothingBack(name, reason)
+    if not is_whole:
+        raise TakesNothingBack(name, f"{WEIGHT} is of type {kind}, which is no whole number")
+
+
 # Texts
 
 
@@ -108,8 +156,13 @@ def filled_frame(frame: DataFrame, chars: Pairs) -> DataFrame:
 
 
 def is_live(source: Source | None) -> bool:
-    """Whether a row far ahead of the wall clock is a mistake; a pushed one always is."""
-    return source is None or (isinstance(source, LiveSource) and source.live)
+    """Whether a row far ahead of the wall clock is a mistake; a pushed one always is.
+
+    One that may be taken back is none: what stays out could not be taken back later.
+    """
+    return source is None or (
+        isinstance(source, LiveSource) and source.live and not takes_back(source)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 from laminar.bridge import BridgeCounters
 from laminar.checkpoint.in_flight import Delivered, InFlight
 from laminar.connectors import Source, close
-from laminar.connectors.source import require_append_only
 from laminar.errors import Backpressure, ConnectorHung, TableRedefined, UnknownRelation
 from laminar.model.row_counts import RowCounts, Skipped
 from laminar.model.state import EngineState
@@ -22,7 +21,7 @@ from laminar.model.trace import Manifest
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.settings import wall_clock
-from laminar.runtime.catalog.source_options import may_drop, parse
+from laminar.runtime.catalog.source_options import may_drop, parse, refuse_in_part
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import SourceDrift
 from laminar.runtime.ingest.acknowledgements import Acknowledgements
@@ -252,7 +251,9 @@ class ConnectorDagBridge:
 
     def attach_source(self, name: str, source: Source) -> None:
         """Let the rows of a table come from a connector; whoever calls has the writer's turn."""
-        require_append_only(name, source)
+        definition = self._defined.tables().get(name)
+        if definition is not None:  # at opening it was looked at before
+            refuse_in_part(definition, source)
         self._defined.sources[name] = source
         self.away.forget(name)
 

@@ -20,12 +20,12 @@ import pyarrow as pa
 from laminar.bridge import BridgeCounters, PipelineBridge, SpillLog, SpillToDisk
 from laminar.bridge.messages import Step
 from laminar.bridge.spill import SPILL, SpillFile
-from laminar.connectors.source import ArrowSource, RefusingSource, Source
+from laminar.connectors.source import ArrowSource, RefusingSource, Source, takes_back
 from laminar.errors import Backpressure, ConnectorHung
 from laminar.model.row_counts import Skipped
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions
-from laminar.runtime.ingest.arriving_rows import RowTimes, filled
+from laminar.runtime.ingest.arriving_rows import RowTimes, filled, weighed
 from laminar.runtime.ingest.batch_writer import BatchWriter, ReadRange, SegmentWriter, Stored
 from laminar.runtime.ingest.connector_thread import (
     CLOSING_SECONDS,
@@ -75,6 +75,7 @@ class Poller:
         self._name = definition.name
         self._chars = definition.chars
         self._source = source
+        self._takes_back = takes_back(source)
         self._arrow = source if isinstance(source, ArrowSource) else None
         self._thread = thread
         self._spark = RangeReader(source, writer.segments, context.workspace, self._call)
@@ -161,7 +162,7 @@ class Poller:
             late = 0 if done.ahead is None else done.ahead.num_rows
             read = done.rows + late
             return Stored(done), RangeNote(done.largest, read, refused=self._refused(taken))
-        table = filled(table, self._chars)
+        table = filled(weighed(self._name, table, takes_back=self._takes_back), self._chars)
         marks = self._times.largest(table, now_ms)  # of all rows, wanted or not
         kept = table if self._prefix is None else self._prefix(table)
         unused = table.num_rows - kept.num_rows

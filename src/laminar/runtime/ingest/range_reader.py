@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow.parquet as pq
 
-from laminar.connectors.source import Source, explain_failure
+from laminar.connectors.source import Source, explain_failure, takes_back
 from laminar.errors import ConnectorHung
 from laminar.model.trace import Segment
 from laminar.runtime.ingest.arriving_rows import (
@@ -17,6 +17,7 @@ from laminar.runtime.ingest.arriving_rows import (
     filled_frame,
     largest_of_files,
     numbered_frame,
+    weighed_frame,
 )
 from laminar.runtime.ingest.batch_writer import ReadRange, SegmentWriter, concatenated
 from laminar.runtime.ingest.connector_thread import Left
@@ -88,6 +89,7 @@ class RangeReader:
         source, spark, times = self._source, workspace.session, self._times.columns
         try:
             frame = self._call("read", partial(source.read, spark, taken.start, taken.end))
+            frame = weighed_frame(taken.table, frame, takes_back=takes_back(source))
             if self._segments.definition.chars:
                 frame = filled_frame(frame, self._segments.definition.chars)
             frame = numbered_frame(frame, number)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from laminar.checkpoint import DagCheckpointConfig
 from laminar.connectors.sink import AT_LEAST_ONCE
-from laminar.connectors.source import Source, require_append_only
+from laminar.connectors.source import Source
 from laminar.dag import (
     DagNode,
     DagNodeType,
@@ -153,8 +153,6 @@ def _source(engine: Engine, node: DagNode) -> None:
     connector = node.operator
     if connector is not None and not isinstance(connector, Source):
         raise InvalidOperator(connector)
-    if connector is not None:
-        require_append_only(node.name, connector)
     is_known = engine.defined.catalog.exists(node.name)
     if not is_known and node.output_schema is None:
         raise InvalidSchema(f'source "{node.name}" has no schema; give one with schema=')

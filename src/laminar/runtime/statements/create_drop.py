@@ -31,7 +31,14 @@ from laminar.runtime.catalog.definitions import (
     ViewDefinition,
 )
 from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
-from laminar.runtime.catalog.source_options import FIXED, OWN, changed, for_connector, parse
+from laminar.runtime.catalog.source_options import (
+    FIXED,
+    OWN,
+    changed,
+    for_connector,
+    parse,
+    refuse_in_part,
+)
 from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.event_time.late_batch import LATE_ROWS
 from laminar.runtime.ingest.column_rules import refuse_unfit_rules, refuse_unfit_types
@@ -82,6 +89,7 @@ def _let_in(engine: Engine, definition: TableDefinition, source: Source | None) 
     definition = replace(definition, born=engine.ledger.next_revision)
     try:
         if source is not None:
+            refuse_in_part(definition, source)
             engine.defined.sources[definition.name] = source
         engine.defined.catalog.add_table(definition)
         engine.time.watermarks.add(definition)
@@ -115,6 +123,9 @@ def alter_source(engine: Engine, name: str, given: Mapping[str, str]) -> None:
     made = _tried(engine, after) if strange else None
     old: list[Callable[[], object]] = []
     try:
+        source = made or engine.defined.sources.get(name)
+        if source is not None:
+            refuse_in_part(after, source)
         with engine.changing(f"ALTER SOURCE {name}"):
             if engine.defined.catalog.definitions.get(name) != before:
                 raise TableRedefined(name)

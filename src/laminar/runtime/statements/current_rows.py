@@ -5,7 +5,7 @@ Whoever asks has the writer's turn: an epoch would move rows from the one to the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructType
 
 from laminar.delta.change import bag, columns, consolidate, quote
+from laminar.delta.taken_back import comparable
 from laminar.errors import NotSupported, RowNotFound, SqlSyntaxError
 from laminar.model.quoting import backquoted
 from laminar.model.same_row import sought
@@ -118,7 +119,10 @@ class CurrentRows:
         with self._reader.lock:
             self._bind(definition, data, _UNWANTED)
             there = f"SELECT t.* FROM ({self._rows(definition)}) t"
-            on = " AND ".join(f"t.{name} <=> u.{name}" for name in _comparable(definition))
+            on = " AND ".join(
+                f"t.{name} <=> u.{name}"
+                for name in comparable((c[0], c[1]) for c in definition.columns)
+            )
             if on:
                 there += f" LEFT SEMI JOIN {_UNWANTED} u ON {on}"
             both = _paired(definition, there)
@@ -199,13 +203,6 @@ def _paired(definition: TableDefinition, there: str) -> str:
         f"ROW_NUMBER() OVER (PARTITION BY {same}, __wanted ORDER BY {ARRIVAL} DESC) AS __place "
         f"FROM ({both})"
     )
-
-
-def _comparable(definition: TableDefinition) -> Iterable[str]:
-    """Yield the columns that a join can compare; to Spark's joins VOID is not VOID."""
-    for name, kind, _ in definition.columns:
-        if not any(each in kind.lower() for each in ("map", "variant", "void")):
-            yield quote(name)
 
 
 def collected(frame: DataFrame) -> pa.Table:
