@@ -216,13 +216,13 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
     """Drop a relation and, if asked, all that reads it."""
     with engine.changing(f"DROP {name}"):
         dependents = engine.defined.catalog.registry.all_dependents(name)
-        sinks = engine.outputs.sinks.of((*dependents, name))
+        sinks = engine.outputs.sinks.books.of((*dependents, name))
         readers = [each for each in dependents if not _is_late_of(engine, each, name)]
         if (readers or sinks) and not cascade:
             raise HasDependents(name, (*readers, *sinks))
         dropped = (*reversed(dependents), name)
         ends = _part_from(engine, dropped, sinks)
-    call_all([*ends, engine.outputs.sinks.close_retired])
+    call_all([*ends, engine.outputs.sinks.waits.close_retired])
     return dropped
 
 
@@ -259,16 +259,16 @@ def drop_schema(engine: Engine, name: str, *, cascade: bool) -> None:
     with engine.changing(f"DROP SCHEMA {name}"):
         catalog = engine.defined.catalog
         own = [each for each in catalog.definitions if _is_in(name, each)]
-        all_sinks = [each.name for each in engine.outputs.sinks.sinks()]
+        all_sinks = [each.name for each in engine.outputs.sinks.books.sinks()]
         own_sinks = [each for each in all_sinks if _is_in(name, each)]
         if (own or own_sinks) and not cascade:
             raise SchemaNotEmpty(name, map(last_of, (*own, *own_sinks)))
         gone = {*own, *(each for one in own for each in catalog.registry.all_dependents(one))}
         dropped = tuple(each for each in reversed(list(catalog.in_order())) if each in gone)
-        read = {*engine.outputs.sinks.of(dropped), *own_sinks}
+        read = {*engine.outputs.sinks.books.of(dropped), *own_sinks}
         catalog.schemas = catalog.schemas.without(name)
         ends = _part_from(engine, dropped, [each for each in all_sinks if each in read])
-    call_all([*ends, engine.outputs.sinks.close_retired])
+    call_all([*ends, engine.outputs.sinks.waits.close_retired])
 
 
 def _is_in(schema: str, identity: str) -> bool:
@@ -348,11 +348,11 @@ def define_sink(
     made = connector or _built(engine, definition)
     with kept(name, made):
         sinks.refuse_shared(made, name)
-    begun(name, made, sinks.limits.timeout)
+    begun(name, made, sinks.waits.limits.timeout)
     with kept(name, made):
         definition = _add_sink(engine, definition, made)
     try:
-        sinks.await_first(definition)
+        sinks.waits.await_first(definition)
     except Exception:
         drop_sink(engine, name)
         raise
@@ -365,7 +365,7 @@ def _built(engine: Engine, definition: SinkDefinition) -> SinkConnector:
     return bounded(
         name,
         lambda: sinks.build(definition),
-        sinks.limits.timeout,
+        sinks.waits.limits.timeout,
         lambda late: end_aside(name, late),
     )
 
@@ -397,7 +397,7 @@ def drop_sink(engine: Engine, name: str) -> None:
     sinks = engine.outputs.sinks
     with engine.changing(f"DROP SINK {name}"), sinks.removing([name]):
         engine.work.materialization.tap()
-    sinks.close_retired()
+    sinks.waits.close_retired()
 
 
 def alter_sink(engine: Engine, name: str, given: Mapping[str, str]) -> SinkDefinition:
@@ -408,7 +408,7 @@ def alter_sink(engine: Engine, name: str, given: Mapping[str, str]) -> SinkDefin
     """
     sinks = engine.outputs.sinks
     engine.ledger.turn.refuse_inside(f"ALTER SINK {name}")
-    old = sinks.definition(name)
+    old = sinks.books.defined[name]
     if old.connector == OBJECT:
         raise NotSupported(f'altering "{name}", a sink of Python code', "change that code")
     if any(each.lower() == "connector" for each in given):
@@ -423,10 +423,10 @@ def alter_sink(engine: Engine, name: str, given: Mapping[str, str]) -> SinkDefin
         sinks.refuse_shared(made, name)
         is_elsewhere = _is_elsewhere(_before(engine, old), made, old)
     if is_elsewhere:
-        begun(name, made, sinks.limits.timeout)
+        begun(name, made, sinks.waits.limits.timeout)
     with kept(name, made):
         new = _alter_sink(engine, old, new, made, anew=is_elsewhere)
-    sinks.settle([name])
+    sinks.waits.settle([name])
     return new
 
 
@@ -466,7 +466,7 @@ def _alter_sink(
     """Commit that a sink has other options, and let it have its connector."""
     sinks = engine.outputs.sinks
     with engine.changing(f"ALTER SINK {new.name}"):
-        if new.name not in sinks.names or sinks.definition(new.name) is not old:
+        if sinks.books.defined.get(new.name) is not old:
             raise NotSupported(
                 f'altering "{new.name}", which was altered meanwhile', "say it again"
             )

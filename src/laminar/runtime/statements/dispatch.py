@@ -234,7 +234,7 @@ class StatementRunner:
     def _sink(self, name: str) -> str:
         found = find_sink(self._engine, name)
         if found is None:
-            raise UnknownRelation(name, sorted(self._engine.outputs.sinks.names))
+            raise UnknownRelation(name, sorted(self._engine.outputs.sinks.books.defined))
         return found
 
     def _drop(self, statement: s.Drop) -> None:
