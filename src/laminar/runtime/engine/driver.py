@@ -127,7 +127,7 @@ class Driver:
         if keep is None:  # the loop waits for nobody
             self._engine.outputs.sinks.waits.settle()
             committed[:] = [replace(each, sinks=self._behind(each.epoch)) for each in committed]
-        self._engine.work.inlets.note_health()
+        self._engine.work.inlets.health.note()
         self._tell(committed, keep or failed.append)
         if failed:
             raise failed[0]

@@ -257,7 +257,7 @@ def _restore(
     sinks = _sinks(engine, manifest.state.sinks, current, kept or manifest.catalog)
     # Rows that somebody pushes meanwhile wait: those that are there are set aside, and replaced.
     with engine.ledger.pending.held(engine.ledger.turn.patience):
-        ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
+        ways = [engine.work.inlets.ways.forget(name) for name in engine.defined.tables()]
         ends += [way for way in ways if way is not None]
         INTERRUPTS.hold()
         done = go_back(
@@ -281,7 +281,7 @@ def _restore(
         engine.ledger.pending.reload(numbers(done.manifest))
         engine.ledger.finish_restore()
         # Somebody may have asked for a way in that stands where it stood before.
-        ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
+        ways = [engine.work.inlets.ways.forget(name) for name in engine.defined.tables()]
         ends += [way for way in ways if way is not None]
     follow = partial(
         _go_on_from, engine, engine.defined.catalog, done.manifest, built=built, ends=ends

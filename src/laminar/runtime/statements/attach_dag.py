@@ -164,7 +164,7 @@ def _source(engine: Engine, node: DagNode) -> None:
                 before = engine.defined.sources.get(node.name)
                 engine.work.inlets.attach_source(node.name, connector)
             if before is not None and before is not connector:
-                engine.work.inlets.part_from(before)
+                engine.work.inlets.threads.part_from(before)
         return
     columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
     create_table(

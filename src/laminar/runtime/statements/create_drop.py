@@ -24,6 +24,7 @@ from laminar.errors import (
     SchemaNotEmpty,
     TableRedefined,
 )
+from laminar.runtime.catalog.column_rules import refuse_unfit_rules, refuse_unfit_types
 from laminar.runtime.catalog.definitions import (
     LateDefinition,
     OperatorDefinition,
@@ -34,7 +35,6 @@ from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
 from laminar.runtime.catalog.source_options import FIXED, OWN, changed, for_connector, parse
 from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.event_time.late_batch import LATE_ROWS
-from laminar.runtime.ingest.column_rules import refuse_unfit_rules, refuse_unfit_types
 from laminar.runtime.ingest.connector_building import build_source, shut
 from laminar.runtime.ingest.continuity import checked_offset
 from laminar.runtime.output.bounded_call import begun, bounded, end_aside, kept
@@ -124,7 +124,7 @@ def alter_source(engine: Engine, name: str, given: Mapping[str, str]) -> None:
             made = None
     finally:
         if made is not None:
-            engine.work.inlets.close_source(made)
+            engine.work.inlets.threads.close(made)
     call_all(old)
 
 
@@ -148,9 +148,9 @@ def _tried(engine: Engine, definition: TableDefinition) -> Source:
     start = engine.ledger.manifest.offsets.get(name)
     try:
         ask = partial(made.latest_offset, start)
-        checked_offset(name, start, inlets.thread_of(definition, made).call("latest_offset", ask))
+        checked_offset(name, start, inlets.threads.of(definition, made).call("latest_offset", ask))
     except BaseException:
-        inlets.close_source(made)
+        inlets.threads.close(made)
         raise
     return made
 
@@ -158,13 +158,13 @@ def _tried(engine: Engine, definition: TableDefinition) -> Source:
 def _replaced(engine: Engine, name: str, made: Source | None) -> list[Callable[[], object]]:
     """Let a source go on with other options, and maybe another connector; return what closes."""
     inlets, sources = engine.work.inlets, engine.defined.sources
-    way, was = inlets.forget(name), sources.get(name)  # opened again with the options of now
+    way, was = inlets.ways.forget(name), sources.get(name)  # opened again with the options of now
     ends: list[Callable[[], object]] = [] if way is None else [way]
     if made is not None:
         sources[name] = made
         inlets.away.forget(name)
         if was is not None:
-            ends.append(partial(inlets.close_source, was))
+            ends.append(partial(inlets.threads.close, was))
     return ends
 
 
