@@ -23,13 +23,13 @@ from laminar.runtime.catalog.source_options import may_drop, parse
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import SourceDrift
 from laminar.runtime.ingest.acknowledgements import Acknowledgements
-from laminar.runtime.ingest.batch_writer import ReadRange
 from laminar.runtime.ingest.connector_inlet import SourceInlet
 from laminar.runtime.ingest.connector_thread import ConnectorThreads, Left
 from laminar.runtime.ingest.inlet import Inlet, InletContext, Positions
 from laminar.runtime.ingest.open_inlets import OpenInlets
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.ingest.pushed_inlet import PushedInlet
+from laminar.runtime.ingest.read_range import ReadRange
 from laminar.runtime.ingest.source_health import AwaySources, HealthReport
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import Range, SegmentStore

@@ -15,9 +15,9 @@ from laminar.model.trace import Manifest
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.catalog.source_options import InletOptions
-from laminar.runtime.ingest.batch_writer import ReadRange
 from laminar.runtime.ingest.connector_thread import ConnectorThread
 from laminar.runtime.ingest.pruning import SourcePruning
+from laminar.runtime.ingest.read_range import ReadRange
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import PendingLog, Range, SegmentStore
 
