@@ -17,7 +17,7 @@ from laminar.runtime.catalog.definitions import ViewDefinition
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.ingest.read_range import SegmentWriter
 from laminar.runtime.output.sink_definition import SinkDefinition
-from laminar.runtime.statements.create_drop import define_sink
+from laminar.runtime.statements.create_sink import define_sink
 from laminar.store import Range, durable_files
 
 if TYPE_CHECKING:

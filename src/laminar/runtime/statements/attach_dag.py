@@ -39,8 +39,8 @@ from laminar.runtime.statements.create_drop import (
     create_operator,
     create_table,
     create_view,
-    define_sink,
 )
+from laminar.runtime.statements.create_sink import define_sink
 from laminar.sql import relations_of
 from laminar.sql.resolved_names import resolved_query
 from laminar.sql.resolved_statements import in_full
