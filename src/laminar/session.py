@@ -144,7 +144,7 @@ class Database:
                 """What was recovered on opening; a reader recovers nothing."""
                 if not read_only:
                     self.engine.keep_spark_settings()
-                    self.engine.outputs.sinks.start()
+                    self.engine.outputs.sinks.books.start()
         except BaseException:
             self._give_up()
             raise

@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
             # Killed while defining: what is there is dropped, and everything defined anew.
             db.execute("DROP TABLE IF EXISTS trades CASCADE; DROP TABLE IF EXISTS quotes CASCADE")
             define(db, out)
-        elif not db.engine.outputs.sinks.sinks():
+        elif not db.engine.outputs.sinks.books.sinks():
             db.execute(f"CREATE SINK k FROM net WITH (connector = 'files', path = '{out}')")
         count = verify(db, acks, out)
         sys.stdout.write(f"ready {count}\n")

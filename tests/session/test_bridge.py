@@ -90,7 +90,7 @@ def test_rows_that_are_pushed_meet_the_bound_of_their_source(db: laminar.Databas
     policy = laminar.BatchPolicy(max_rows=7)
     db.configure_source("d", policy=policy, backpressure=laminar.SpillToDisk(5_000))
     assert db.insert("d", rows * 3) == 24
-    assert db.engine.work.inlets.of("d").options.policy == policy
+    assert db.engine.work.inlets.ways.of("d").options.policy == policy
     (told,) = db.execute("SHOW CREATE d").rows()[0][-1:]
     assert "backpressure = 'spill'" in told
     assert "max_spill_bytes = '5000'" in told
@@ -122,7 +122,7 @@ def test_epochs_in_the_background(db: laminar.Database) -> None:
         reports.append(report)
         if not flooded:
             # Epochs stand still here: only the bridge may tell the source, and memory is bounded.
-            inlet = db.engine.work.inlets.of("flood")
+            inlet = db.engine.work.inlets.ways.of("flood")
             paused = eventually(lambda: inlet.bridge.is_paused)
             flooded.append((inlet.counters.waiting, paused))
         if sum(each.rows_in for each in reports) >= 3_804:
@@ -196,7 +196,7 @@ def test_a_slow_view_reaches_back_to_the_source_through_the_bridge(
     taken = 0
 
     def bridge() -> laminar.PipelineBridge:
-        return db.engine.work.inlets.of("flood").bridge
+        return db.engine.work.inlets.ways.of("flood").bridge
 
     def committed(report: laminar.EpochReport) -> None:
         nonlocal taken
@@ -329,7 +329,7 @@ def test_sources_of_a_group_wait_for_the_slowest(spark: SparkSession, tmp_path: 
         read = [getattr(db.step(), "rows_in", 0) for _ in range(4)]
         # It is read while it is at most 15 s ahead of the slow one, and then waits.
         assert read == [15, 10, 10, 0]
-        fast = db.engine.work.inlets.of("fast")
+        fast = db.engine.work.inlets.ways.of("fast")
         assert isinstance(fast, SourceInlet)
         assert fast.bridge.is_paused
         MADE["slow"].total = 20

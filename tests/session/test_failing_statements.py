@@ -171,8 +171,8 @@ def described(db: laminar.Database) -> dict[str, Any]:
         "settings": dict(engine.defined.settings.given),
         "fan_out": catalog.max_fan_out,
         "sources": sorted(engine.defined.sources),
-        "sinks": sorted(each.name for each in engine.outputs.sinks.sinks()),
-        "connected": sorted(engine.outputs.sinks._outlets),
+        "sinks": sorted(each.name for each in engine.outputs.sinks.books.sinks()),
+        "connected": sorted(engine.outputs.sinks.books.outlets),
         "watermarks": dict(engine.time.watermarks.current),
         "waiting": {
             name: sum(

@@ -15,9 +15,9 @@ import laminar
 from laminar.errors import DatabaseClosed, LaminarError, LoopFailed, StoreUnwritable
 from laminar.runtime.catalog.definitions import ViewDefinition
 from laminar.runtime.catalog.python_objects import OBJECT
-from laminar.runtime.ingest.batch_writer import SegmentWriter
+from laminar.runtime.ingest.read_range import SegmentWriter
 from laminar.runtime.output.sink_definition import SinkDefinition
-from laminar.runtime.statements.create_drop import define_sink
+from laminar.runtime.statements.create_sink import define_sink
 from laminar.store import Range, durable_files
 
 if TYPE_CHECKING:

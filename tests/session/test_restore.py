@@ -89,7 +89,7 @@ def test_going_back_sets_later_history_aside(spark: SparkSession, tmp_path: Path
     config = RecoveryConfig(RecoveryMode.Specific(first))
     with laminar.connect(tmp_path / "state", spark=spark, recovery=config) as db:
         assert (db.recovery.checkpoint_id, db.recovery.source) == (first, "checkpoint")
-        db.engine.outputs.sinks.settle()  # opening waits for no sink
+        db.engine.outputs.sinks.waits.settle()  # opening waits for no sink
         assert rows(db, "SELECT * FROM s") == then == published(out)
         # Definitions of now, rows of then: what is defined alike keeps its rows.
         db.execute("CREATE MATERIALIZED VIEW d AS SELECT n * 2 AS n FROM c")

@@ -107,7 +107,7 @@ def test_a_crash_at_any_point_changes_no_count(
         inlets = db.engine.work.inlets
         inlets.running = True
         try:
-            cast("SourceInlet", inlets.of("s"))._keep_polling()
+            cast("SourceInlet", inlets.ways.of("s"))._keep_polling()
         finally:
             inlets.running = False
 

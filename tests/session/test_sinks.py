@@ -74,10 +74,10 @@ def test_an_epoch_is_a_file(tmp_path: Path, spark: SparkSession) -> None:
         assert changes(out / "w")[2] == Counter({("insert", 3): 2})
         first = (out / "v" / "000000000002.json").read_text(encoding="utf-8")
         db.insert("t", [(2, -5)])
-        db.engine.outputs.sinks._held += 1
+        db.engine.outputs.sinks.books._held += 1
         db.step()
         # A crash after the commit: the sink has not heard of the last two epochs.
-        db.engine.outputs.sinks._cursors.advance("k", 1)
+        db.engine.outputs.sinks.books._cursors.advance("k", 1)
     for path in (out / "v").glob("*2.json"):
         path.unlink()
     lag = "SELECT name, cursor, lag FROM laminar_system.sinks ORDER BY name"

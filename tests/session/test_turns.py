@@ -246,7 +246,7 @@ def test_nobody_waits_twice_for_a_sink_that_is_slow(
     sink.blocks = False
     sink.may_go_on.set()
     until(lambda: sink.epochs == [1, 2])
-    until(lambda: not piped.engine.outputs.sinks._outlets["k"].is_slow)
+    until(lambda: not piped.engine.outputs.sinks.books.outlets["k"].is_slow)
     piped.insert("t", [(3,)])
     report = piped.step()
     assert report is not None

@@ -38,7 +38,7 @@ def run_script(db: Database, statements: Sequence[Statement], form: Format) -> N
             if isinstance(result, Result):
                 printer.result(result)
         last = db.drain()
-        behind = db.engine.outputs.sinks.finish()
+        behind = db.engine.outputs.sinks.waits.finish()
     epoch = last.epoch if last else db.engine.ledger.epoch
     printer.line(f"all sources are idle at epoch {epoch}")
     for name, each in behind.items():

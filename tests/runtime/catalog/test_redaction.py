@@ -132,12 +132,12 @@ VIEW = "CREATE MATERIALIZED VIEW v AS SELECT x FROM s WHERE token = 'x'"
 
 def engine() -> Any:
     """An engine that has a source, a view and a sink, and nothing else."""
-    sinks = SimpleNamespace(sinks=lambda: [SinkDefinition("k", "s", "mine", sql=SINK)])
+    books = SimpleNamespace(sinks=lambda: [SinkDefinition("k", "s", "mine", sql=SINK)])
     seen = snapshot(catalog(f"{SOURCE}; {VIEW}"))
-    work = SimpleNamespace(inlets=SimpleNamespace(health=dict))
+    work = SimpleNamespace(inlets=SimpleNamespace(health=SimpleNamespace(all=dict)))
     return SimpleNamespace(
         snapshot=lambda: seen,
-        outputs=SimpleNamespace(sinks=sinks),
+        outputs=SimpleNamespace(sinks=SimpleNamespace(books=books)),
         work=work,
         env=SimpleNamespace(read_only=False),
     )

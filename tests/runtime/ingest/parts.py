@@ -26,10 +26,10 @@ from laminar.runtime.catalog.settings import Settings, TimeSettings
 from laminar.runtime.catalog.source_options import InletOptions
 from laminar.runtime.history.turn import WriterTurn
 from laminar.runtime.ingest.arriving_rows import numbered
-from laminar.runtime.ingest.batch_writer import ReadRange
 from laminar.runtime.ingest.connector_thread import ConnectorThread
 from laminar.runtime.ingest.inlet import InletContext
 from laminar.runtime.ingest.pruning import SourcePruning
+from laminar.runtime.ingest.read_range import ReadRange
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import PendingLog, SegmentStore
 from laminar.testing import FixedTyper, ManualClock

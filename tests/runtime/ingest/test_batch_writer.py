@@ -12,7 +12,8 @@ from laminar.errors import StoreUnwritable
 from laminar.model.trace import ARRIVAL, PARTITION, Segment
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.arriving_rows import BITS, RowTimes
-from laminar.runtime.ingest.batch_writer import BatchWriter, ReadRange, SegmentWriter, Stored
+from laminar.runtime.ingest.batch_writer import BatchWriter
+from laminar.runtime.ingest.read_range import ReadRange, SegmentWriter, Stored
 from laminar.store import Range, SegmentStore, durable_files
 
 from .parts import NUMBERS, TIMED, at_seconds, data_files, defined, numbers, stored, values

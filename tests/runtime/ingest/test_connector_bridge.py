@@ -91,7 +91,7 @@ class Ways:
     def close(self) -> None:
         """End all threads, as an engine does; a way that is asked for again opens anew."""
         for name in self.defined.tables():
-            end = self.inlets.forget(name)
+            end = self.inlets.ways.forget(name)
             if end is not None:
                 end()
 
@@ -126,7 +126,8 @@ def test_a_table_has_one_way_in_whoever_opens_it(tmp_path: Path) -> None:
     assert isinstance(made.books.pending, SlowLog)
     made.books.pending.meeting = threading.Barrier(2)
     found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(made.inlets.of("t"))) for _ in "12"]
+    opened = made.inlets.ways
+    threads = [threading.Thread(target=lambda: found.append(opened.of("t"))) for _ in "12"]
     for each in threads:
         each.start()
     for each in threads:
@@ -145,7 +146,7 @@ def test_who_waits_for_room_finds_it_in_the_way_that_is_opened_anew(tmp_path: Pa
     taken: list[bool] = []
     waiting = threading.Thread(target=lambda: taken.append(inlets.admit("t", 1)))
     waiting.start()
-    inlets.forget("t")  # as another policy does
+    inlets.ways.forget("t")  # as another policy does
     made.books.offsets["t"] = 1  # and what it had was taken
     inlets.wake()
     waiting.join(10)
@@ -167,10 +168,10 @@ def test_pushing_beside_a_way_that_is_closed_again_and_again_loses_nothing(tmp_p
     thread = threading.Thread(target=push)
     thread.start()
     while not done.is_set():
-        inlets.forget("t")
+        inlets.ways.forget("t")
     thread.join(10)
-    assert isinstance(inlets.of("t"), PushedInlet)
-    assert inlets.of("t").cut(1, whole=True) == Range("t", 0, 60)
+    assert isinstance(inlets.ways.of("t"), PushedInlet)
+    assert inlets.ways.of("t").cut(1, whole=True) == Range("t", 0, 60)
 
 
 def test_who_waits_for_room_gives_up_when_the_loop_makes_none(tmp_path: Path) -> None:
@@ -226,7 +227,7 @@ def test_what_is_next_is_read_while_an_epoch_runs(tmp_path: Path) -> None:
     made = Ways.at(tmp_path, NUMBERS, sources={"s": source})
     made.step()
     made.inlets.ahead()
-    made.inlets.of("s").cut(2, whole=True)
+    made.inlets.ways.of("s").cut(2, whole=True)
     assert source.polled == 2
     assert len(data_files(tmp_path)) == 2
     made.close()
@@ -263,11 +264,11 @@ def test_a_new_process_goes_on_from_the_committed_positions(tmp_path: Path) -> N
 def test_a_source_that_is_replaced_gets_a_way_of_its_own(tmp_path: Path) -> None:
     made = Ways.at(tmp_path, NUMBERS, sources={"s": Numbers(total=10)})
     made.step()
-    old = made.inlets.of("s")
+    old = made.inlets.ways.of("s")
     assert isinstance(old, SourceInlet)
     made.defined.sources["s"] = Numbers(total=20)
     assert made.step() == {"s": list(range(10, 20))}
-    assert made.inlets.of("s") is not old
+    assert made.inlets.ways.of("s") is not old
     made.close()
 
 
@@ -291,7 +292,7 @@ def test_rows_that_a_checkpoint_kept_are_not_asked_of_their_source(tmp_path: Pat
     assert again.largest == {"0": 7}
     assert again.rows == again.delivered == 10
     source.broken = False
-    assert made.inlets.of("s").cut(2, whole=True) == Range("s", 10, 20)
+    assert made.inlets.ways.of("s").cut(2, whole=True) == Range("s", 10, 20)
     made.close()
 
 
@@ -401,7 +402,7 @@ def test_rows_of_json_files_become_segments_with_their_numbers_and_times(tmp_pat
     assert taken.largest == {"0": 1_704_067_230_000_000}
     assert taken.segment is not None
     assert taken.segment.spans == {"ts": (1_704_067_210_000_000, 1_704_067_230_000_000)}
-    assert made.inlets.of("e").bridge.latest == 1_704_067_230_000_000
+    assert made.inlets.ways.of("e").bridge.latest == 1_704_067_230_000_000
     made.close()
 
 

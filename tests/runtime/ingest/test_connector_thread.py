@@ -11,9 +11,9 @@ import pytest
 from laminar.connectors import source_registry
 from laminar.errors import ConnectorError, ConnectorHung, RowDoesNotFit, SourceReadFailed
 from laminar.runtime.catalog.definitions import TableDefinition
-from laminar.runtime.ingest.away_sources import AwaySources, pause_after, reason_of
 from laminar.runtime.ingest.connector_building import Building, build_source
 from laminar.runtime.ingest.connector_thread import ConnectorThread, Left
+from laminar.runtime.ingest.source_health import AwaySources, pause_after, reason_of
 
 SOON, NEVER = 0.02, 30.0
 MARK: ContextVar[str] = ContextVar("mark", default="none")

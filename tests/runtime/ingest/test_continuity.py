@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from laminar.errors import BadOffset, SourceGap
 from laminar.model.row_counts import RowCounts, Skipped, with_dropped
 from laminar.runtime.ingest.continuity import checked_offset, require_continuous, same_offset
-from laminar.runtime.ingest.range_note import RangeNote, joined
+from laminar.runtime.ingest.read_range import RangeNote, joined
 from laminar.store import Range
 
 JSON = st.recursive(

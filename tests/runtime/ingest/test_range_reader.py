@@ -13,8 +13,8 @@ import pytest
 from laminar.errors import RowDoesNotFit, SourceReadFailed
 from laminar.model.trace import PARTITION
 from laminar.runtime.ingest.arriving_rows import RowTimes
-from laminar.runtime.ingest.batch_writer import SegmentWriter
 from laminar.runtime.ingest.range_reader import RangeReader
+from laminar.runtime.ingest.read_range import ReadRange, SegmentWriter, Stored
 from laminar.store import Range
 
 from .parts import (
@@ -32,11 +32,22 @@ from .parts import (
 ALL = Range("s", None, 3)
 
 
-def reader(store: FrameStore, source: SparkNumbers, *, timed: bool = True) -> RangeReader:
+def read(
+    store: FrameStore,
+    source: SparkNumbers,
+    taken: Range = ALL,
+    number: int = 1,
+    *,
+    timed: bool = True,
+    now_ms: int | None = None,
+) -> ReadRange:
     table = TIMED if timed else NUMBERS
     times = RowTimes.of(table, source, defined(table).time_settings)
     writer = SegmentWriter(table, store, times)
-    return RangeReader(source, writer, lambda _epoch: workspace(store))
+    reader = RangeReader(source, writer, lambda _epoch: workspace(store))
+    rows, _ = reader.read(taken, number, now_ms)
+    assert isinstance(rows, Stored)
+    return rows.taken
 
 
 def timed(*seconds: int | None, **more: list[Any]) -> Callable[[int, int], pa.Table]:
@@ -45,7 +56,7 @@ def timed(*seconds: int | None, **more: list[Any]) -> Callable[[int, int], pa.Ta
 
 def test_a_range_becomes_the_segment_of_its_epoch(tmp_path: Path) -> None:
     store = FrameStore(tmp_path)
-    taken = reader(store, SparkNumbers(), timed=False).read(Range("s", 4, 7), 9)
+    taken = read(store, SparkNumbers(), Range("s", 4, 7), 9, timed=False)
     assert values(store, taken) == [4, 5, 6]
     assert taken.segment is not None
     assert taken.segment.lo == 9
@@ -54,29 +65,27 @@ def test_a_range_becomes_the_segment_of_its_epoch(tmp_path: Path) -> None:
 
 def test_its_largest_time_is_that_of_the_files(tmp_path: Path) -> None:
     store = FrameStore(tmp_path)
-    assert reader(store, SparkNumbers(rows=timed(5, 9, None))).read(ALL, 1).largest == {
-        "0": 9_000_000
-    }
+    assert read(store, SparkNumbers(rows=timed(5, 9, None))).largest == {"0": 9_000_000}
     parted = timed(5, 9, 7, **{PARTITION: ["a", "b", "a"]})
-    found = reader(store, SparkNumbers(rows=parted)).read(ALL, 2)
+    found = read(store, SparkNumbers(rows=parted), number=2)
     assert found.largest == {"a": 7_000_000, "b": 9_000_000}
 
 
 def test_rows_in_the_future_are_taken_out_of_it_and_the_first_files_go(tmp_path: Path) -> None:
     store = FrameStore(tmp_path)
     source = SparkNumbers(live=True, rows=timed(5, 99_999, 7))
-    taken = reader(store, source).read(ALL, 1, now_ms=0)
+    taken = read(store, source, now_ms=0)
     assert values(store, taken) == [0, 2]
     assert taken.ahead is not None
     assert taken.ahead["n"].to_pylist() == [1]
     assert taken.largest == {"0": 7_000_000}
     assert len(data_files(tmp_path)) == 1
     source.live = False
-    assert values(store, reader(store, source).read(ALL, 1, now_ms=0)) == [0, 1, 2]
+    assert values(store, read(store, source, now_ms=0)) == [0, 1, 2]
 
 
 def test_no_rows_are_no_segment(tmp_path: Path) -> None:
-    taken = reader(FrameStore(tmp_path), SparkNumbers(rows=timed())).read(ALL, 1)
+    taken = read(FrameStore(tmp_path), SparkNumbers(rows=timed()))
     assert taken.segment is None
     assert taken.largest == {}
 
@@ -93,7 +102,7 @@ class Explaining(Broken):
 
 def test_what_went_wrong_is_told_by_the_source_if_it_can(tmp_path: Path) -> None:
     with pytest.raises(SourceReadFailed, match="DIVIDE_BY_ZERO") as bare:
-        reader(FrameStore(tmp_path), Broken()).read(ALL, 1)
+        read(FrameStore(tmp_path), Broken())
     assert "java" not in str(bare.value)
     with pytest.raises(RowDoesNotFit, match="it is not a number"):
-        reader(FrameStore(tmp_path), Explaining()).read(replace(ALL, start=1), 1)
+        read(FrameStore(tmp_path), Explaining(), replace(ALL, start=1))

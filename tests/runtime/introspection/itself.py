@@ -18,8 +18,8 @@ from laminar.runtime.epoch.outcome import EpochReport, HeldReport, ViewReport
 from laminar.runtime.history.differences import Differences
 from laminar.runtime.history.ledger import Contents
 from laminar.runtime.history.timeline import Snapshot
-from laminar.runtime.ingest.away_sources import SourceHealth
 from laminar.runtime.ingest.pruning import SourcePruning
+from laminar.runtime.ingest.source_health import SourceHealth
 from laminar.runtime.output.changelog import DagChangelogPropagator
 from laminar.runtime.output.outputs import Outputs
 from laminar.runtime.output.sink_definition import SinkDefinition
@@ -111,12 +111,13 @@ class Itself:
         self.outputs = Outputs(log, sinks, followed)
         self.env: Any = SimpleNamespace(root=root, clock=parts.clock, read_only=False)
         pruning = SourcePruning(self.defined, lambda: self.ledger.manifest.offsets)
+        failing = SourceHealth("failing", "LMR-8005: gone", 2, 5_000)
         self.work: Any = SimpleNamespace(
             executor=CurrentExecutor(lambda: self.defined.catalog.dag, lambda *_: None),
             inlets=SimpleNamespace(
                 counters=lambda: {"t": BridgeCounters(sent=9)},
-                hung=lambda: {"t": 1},
-                health=lambda: {"t": SourceHealth("failing", "LMR-8005: gone", 2, 5_000)},
+                away=SimpleNamespace(hung={"t": 1}),
+                health=SimpleNamespace(all=lambda: {"t": failing}),
             ),
             pruning=pruning,
             checkpoints=SimpleNamespace(complete=[Complete()], failed=[Lost()], under_way={6: 2}),

@@ -56,18 +56,18 @@ def test_one_that_is_down_for_long_gets_every_epoch_in_order(tmp_path: Path) -> 
     down, other = sink(sinks, "down", fails=OSError("refused")), sink(sinks, "other")
     for _ in range(200):
         told.step()
-        sinks.settle()
+        sinks.waits.settle()
         clock.now += 7.0
     assert numbers(other) == [*range(201)]
     assert down.epochs == []
-    status = sinks.status("down")
+    status = sinks.progress.status("down")
     assert (status.state, status.reason, status.lag_epochs) == ("retrying", "refused", 201)
     assert 5 < status.attempts < 40  # not at every epoch
     down.fails = None
     sinks.resume("down")
     assert numbers(down) == [*range(201)]
     assert down.epochs[1:] == other.epochs[1:]
-    assert sinks.status("down").state == "running"
+    assert sinks.progress.status("down").state == "running"
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_whatever_it_raises_is_its_own_affair(tmp_path: Path, error: BaseExcepti
     sinks = publisher(told, clock)
     one, other = sink(sinks, "k", fails=error), sink(sinks, "other")
     told.step()
-    sinks.settle()
-    assert sinks.status("k").state == "retrying"
-    assert sinks.status("k").reason
+    sinks.waits.settle()
+    assert sinks.progress.status("k").state == "retrying"
+    assert sinks.progress.status("k").reason
     assert numbers(other) == [0, 1]
     one.fails = None
     sinks.resume("k")
@@ -91,24 +91,24 @@ def test_one_that_hangs_is_waited_for_once(tmp_path: Path, hung: Hung) -> None:
     told = Told(tmp_path)
     sinks = publisher(told)
     stuck, other = sink(sinks, "k"), sink(sinks, "other")
-    sinks.settle()
+    sinks.waits.settle()
     stuck.during = hung
-    sinks.limits.wait = 0.01
+    sinks.waits.limits.wait = 0.01
     told.step()
-    sinks.settle()
+    sinks.waits.settle()
     assert hung.entered.wait(PATIENCE)
-    sinks.limits.wait = PATIENCE * 2
+    sinks.waits.limits.wait = PATIENCE * 2
     for _ in range(5):
         told.step()
-        sinks.settle()
+        sinks.waits.settle()
     assert numbers(other) == [*range(7)]
-    assert sinks.status("k").lag_epochs == 6
+    assert sinks.progress.status("k").lag_epochs == 6
     hung.may_go_on.set()
-    until(sinks.is_level)
+    until(sinks.progress.is_level)
     assert numbers(stuck) == [*range(7)]
     told.step()
-    until(lambda: not sinks._outlets["k"].is_slow)
-    sinks.settle()
+    until(lambda: not sinks.books.outlets["k"].is_slow)
+    sinks.waits.settle()
     assert numbers(stuck) == [*range(8)]
 
 
@@ -118,10 +118,10 @@ def test_closing_leaves_one_behind_that_hangs(
     told = Told(tmp_path)
     sinks = publisher(told)
     stuck, other = sink(sinks, "stuck"), sink(sinks, "other")
-    sinks.settle()
+    sinks.waits.settle()
     stuck.during = hung
     told.step()
-    sinks.limits.wait = 0.01
+    sinks.waits.limits.wait = 0.01
     OPEN.remove(sinks)
     sinks.close()
     assert 'closed without sink "stuck", which is writing epoch 1' in caplog.text
@@ -132,22 +132,22 @@ def test_closing_leaves_one_behind_that_hangs(
     hung.may_go_on.set()
     until(lambda: not threads())
     assert (numbers(stuck), stuck.closed) == ([0, 1], 1)
-    assert sinks.cursor("stuck") == 0
+    assert sinks.books.cursor("stuck") == 0
 
 
 def test_one_that_hangs_as_it_is_closed(tmp_path: Path, hung: Hung) -> None:
     sinks = publisher(Told(tmp_path))
     one = sink(sinks, "k")
     one.close = hung  # type: ignore[method-assign]
-    sinks.settle()
-    sinks.limits.wait = 0.01
+    sinks.waits.settle()
+    sinks.waits.limits.wait = 0.01
     with sinks.removing(["k"]):
         pass
-    sinks.close_retired()
-    assert sinks.sinks() == ()
+    sinks.waits.close_retired()
+    assert sinks.books.sinks() == ()
     other = sink(sinks, "l")
-    sinks.limits.wait = PATIENCE
-    sinks.settle()
+    sinks.waits.limits.wait = PATIENCE
+    sinks.waits.settle()
     assert numbers(other) == [0]
 
 
@@ -177,27 +177,27 @@ def test_one_that_is_too_far_behind_is_suspended_and_goes_on_with_the_difference
     sinks = publisher(told, clock)
     one = sink(sinks, "k", rule={"max_lag_epochs": "3"})
     told.step()
-    sinks.settle()
+    sinks.waits.settle()
     one.fails = OSError("refused")
     for _ in range(3):
         told.step()
-    sinks.settle()
-    assert sinks.status("k").state == "retrying"
+    sinks.waits.settle()
+    assert sinks.progress.status("k").state == "retrying"
     assert set(told.timeline.epochs()) >= {1, 2, 3, 4}
     for _ in range(6):
         told.step()
-    status = sinks.status("k")
+    status = sinks.progress.status("k")
     assert (status.state, status.next_try_ms) == ("suspended", None)
     assert status.reason == (
         "it is 4 epochs behind, more than max_lag_epochs = 3; before that: refused"
     )
-    assert list(sinks.needs()) == [EpochNeed("v", 1, is_away=True)]
+    assert list(sinks.progress.needs()) == [EpochNeed("v", 1, is_away=True)]
     assert not {4, 5, 6} & set(told.timeline.epochs())  # nobody keeps them any more
     one.fails = None
     clock.now = 1e6
-    sinks.wake()
+    sinks.books.wake()
     told.step()
-    sinks.settle()
+    sinks.waits.settle()
     assert numbers(one) == [0, 1]  # it is left alone
     sinks.resume("k")
     # The epoch that may have been in its hands comes as it was, and then the difference.
@@ -208,7 +208,7 @@ def test_one_that_is_too_far_behind_is_suspended_and_goes_on_with_the_difference
         taken = epoch
     assert taken == newest
     assert len(one.epochs) < newest
-    assert sinks.status("k").state == "running"
+    assert sinks.progress.status("k").state == "running"
 
 
 def test_one_that_was_resumed_far_behind_is_not_suspended_again(tmp_path: Path, hung: Hung) -> None:
@@ -217,39 +217,39 @@ def test_one_that_was_resumed_far_behind_is_not_suspended_again(tmp_path: Path, 
     one = sink(sinks, "k", rule={"max_lag_epochs": "3"}, fails=OSError("refused"))
     for _ in range(9):
         told.step()
-    sinks.settle()
-    assert sinks.status("k").state == "suspended"
+    sinks.waits.settle()
+    assert sinks.progress.status("k").state == "suspended"
     one.fails, one.during = None, hung
-    sinks.limits.wait = 0.01
+    sinks.waits.limits.wait = 0.01
     sinks.resume("k")
     assert hung.entered.wait(PATIENCE)
     told.step()
     told.step()
-    assert sinks.status("k").state == "running"
+    assert sinks.progress.status("k").state == "running"
     told.step()
     told.step()
-    assert sinks.status("k").state == "suspended"  # also while it hangs
+    assert sinks.progress.status("k").state == "suspended"  # also while it hangs
 
 
 def test_one_that_holds_the_epochs(tmp_path: Path) -> None:
     told, clock, room = Told(tmp_path), Clock(), threading.Event()
     sinks = publisher(told, clock)
-    sinks.on_room = room.set
+    sinks.books.on_room = room.set
     one = sink(sinks, "k", rule={"max_lag_epochs": "2", "on_lag": "hold"}, fails=OSError("refused"))
-    sinks.make_room()
+    sinks.waits.make_room()
     told.step()
     told.step()
-    sinks.settle()
-    assert sinks.holding() == ("k", 2)
+    sinks.waits.settle()
+    assert sinks.waits.holding() == ("k", 2)
     with pytest.raises(SinkHolds, match='"k", which is 2 epochs behind') as found:
-        sinks.make_room()
+        sinks.waits.make_room()
     assert "refused" in found.value.detail
-    assert sinks.status("k").state == "retrying"  # never suspended
+    assert sinks.progress.status("k").state == "retrying"  # never suspended
     one.fails = None
     sinks.resume("k")
     assert room.is_set()
-    assert sinks.holding() is None
-    sinks.make_room()
+    assert sinks.waits.holding() is None
+    sinks.waits.make_room()
     assert numbers(one) == [0, 1, 2]
 
 
@@ -257,11 +257,11 @@ def test_a_pause_lasts(tmp_path: Path) -> None:
     told = Told(tmp_path)
     sinks = publisher(told)
     one = sink(sinks, "k")
-    sinks.settle()
+    sinks.waits.settle()
     sinks.pause("k")
     for _ in range(3):
         told.step()
-        sinks.settle()
+        sinks.waits.settle()
     assert numbers(one) == [0]
     again = publisher(told)
     again.load(sinks.to_json())
@@ -269,8 +269,8 @@ def test_a_pause_lasts(tmp_path: Path) -> None:
     found = Written()
     assert again.attach("k", "v", found)
     told.step()
-    again.settle()
-    assert (found.epochs, again.status("k").state) == ([], "paused")
+    again.waits.settle()
+    assert (found.epochs, again.progress.status("k").state) == ([], "paused")
     again.resume("k")
     assert numbers(found) == [1, 2, 3, 4]
 
@@ -292,18 +292,18 @@ def test_what_cannot_be_reached_at_opening_is_away_until_it_can(
         pass
     sinks.open()
     told.step()
-    sinks.settle()
-    status = sinks.status("k")
+    sinks.waits.settle()
+    status = sinks.progress.status("k")
     assert (status.state, status.reason, status.epoch) == ("away", "no such host", None)
     is_up.set()
     for _ in range(100):
-        if sinks.status("k").state == "running":
+        if sinks.progress.status("k").state == "running":
             break
         clock.now += 60.0
-        sinks.wake()
-        sinks.settle()
+        sinks.books.wake()
+        sinks.waits.settle()
         threading.Event().wait(0.01)
-    until(sinks.is_level)
+    until(sinks.progress.is_level)
     assert numbers(made) == [0, 1]
 
 
@@ -311,17 +311,17 @@ def test_a_statement_that_needs_it_level_says_which_is_not(tmp_path: Path, hung:
     told = Told(tmp_path)
     sinks = publisher(told)
     broken, slow = sink(sinks, "broken", fails=OSError("refused")), sink(sinks, "slow")
-    sinks.bring_level(["slow"], "ALTER v")
-    assert sinks.is_level(["slow"])
+    sinks.waits.bring_level(["slow"], "ALTER v")
+    assert sinks.progress.is_level(["slow"])
     with pytest.raises(SinkBehind, match='"broken"') as found:
-        sinks.bring_level(["slow", "broken"], "ALTER v")
+        sinks.waits.bring_level(["slow", "broken"], "ALTER v")
     assert found.value.detail.endswith("refused")
     slow.during = hung
     told.step()
-    sinks.limits.timeout = 0.01
+    sinks.waits.limits.timeout = 0.01
     with pytest.raises(SinkBehind, match='"slow"'):
-        sinks.bring_level(["slow"], "ALTER v")
-    sinks.bring_level([], "ALTER w")
+        sinks.waits.bring_level(["slow"], "ALTER v")
+    sinks.waits.bring_level([], "ALTER w")
     assert broken.epochs == []
 
 
@@ -329,7 +329,7 @@ def test_two_never_write_to_one_place(tmp_path: Path, hung: Hung) -> None:
     told = Told(tmp_path)
     sinks = publisher(told)
     first = sink(sinks, "k", target="file")
-    sinks.settle()
+    sinks.waits.settle()
     first.during = hung
     told.step()
     assert hung.entered.wait(PATIENCE)
@@ -337,14 +337,14 @@ def test_two_never_write_to_one_place(tmp_path: Path, hung: Hung) -> None:
         pass
     with pytest.raises(NotSupported, match="second sink"):
         sinks.refuse_shared(Written(target="file"), "k")
-    sinks.limits.wait = 0.01
+    sinks.waits.limits.wait = 0.01
     second = sink(sinks, "k", at=1, target="another")
-    sinks.settle()
+    sinks.waits.settle()
     assert second.epochs == []  # one of its name is at it
-    assert sinks.status("k").state == "away"
-    assert "has not come back" in str(sinks.status("k").reason)
+    assert sinks.progress.status("k").state == "away"
+    assert "has not come back" in str(sinks.progress.status("k").reason)
     hung.may_go_on.set()
-    until(sinks.is_level)
+    until(sinks.progress.is_level)
     assert (numbers(first), numbers(second)) == ([0, 1], [1])
     sinks.refuse_shared(Written(target="file"), "l")
 
@@ -352,18 +352,18 @@ def test_two_never_write_to_one_place(tmp_path: Path, hung: Hung) -> None:
 def test_twenty_of_which_every_other_hangs_or_fails(tmp_path: Path, hung: Hung) -> None:
     told = Told(tmp_path)
     sinks = publisher(told)
-    sinks.limits.wait = 0.05
+    sinks.waits.limits.wait = 0.05
     made = [sink(sinks, f"k{at}") for at in range(20)]
     for at, each in enumerate(made):
         each.during = hung if at % 4 == 1 else each.during
         each.fails = OSError("refused") if at % 4 == 3 else None
     for _ in range(10):
         told.step()
-        sinks.settle()
+        sinks.waits.settle()
     until(lambda: all(numbers(each)[-1:] == [10] for each in made[::2]))
     with sinks.removing([f"k{at}" for at in range(20)]):
         pass
-    sinks.close_retired()
+    sinks.waits.close_retired()
     hung.may_go_on.set()
     until(lambda: not threads())
     assert all(each.closed == 1 for each in made)
@@ -383,28 +383,28 @@ def test_any_order_of_epochs_failures_and_statements(tmp_path: Path, seed: int) 
         if not into.attach(name, "v", written[name]):
             with into.adding(SinkDefinition(name, "v", OBJECT, from_epoch=told.timeline.epoch)):
                 pass
-            into.connect(into.definition(name), written[name])
+            into.connect(into.books.defined[name], written[name])
 
     def reopened(before: Publisher) -> Publisher:
         OPEN.remove(before)
-        told.log.needs.remove(before.needs)
+        told.log.needs.remove(before.progress.needs)
         told.sinks.remove(before)
         if choose.random() < 0.5:  # as if it had crashed: what it had in hand is lost
-            with before._books:
-                before._held += 1
+            with before.books._lock:
+                before.books._held += 1
         definitions = before.to_json()
         before.close()
         made = publisher(told, clock)
         made.load(definitions)
         made.open()
-        for name in made.names:
+        for name in made.books.defined:
             connect(made, name)
         return made
 
     for name in ("a", "b", "c"):
         connect(sinks, name)
     for _ in range(120):
-        name = choose.choice(sorted(sinks.names) or ["a"])
+        name = choose.choice(sorted(sinks.books.defined) or ["a"])
         match choose.randrange(13):
             case 0 | 1 | 2 | 3:
                 told.step()
@@ -413,31 +413,31 @@ def test_any_order_of_epochs_failures_and_statements(tmp_path: Path, seed: int) 
             case 5:
                 written[name].fails = None
             case 6:
-                sinks.settle()
+                sinks.waits.settle()
             case 7:
                 clock.now += choose.choice([0.5, 1.0, 60.0])
-                sinks.wake()
-            case 8 if name in sinks.names:
+                sinks.books.wake()
+            case 8 if name in sinks.books.defined:
                 sinks.pause(name)
-            case 9 if name in sinks.names:
+            case 9 if name in sinks.books.defined:
                 sinks.resume(name)
             case 10 if choose.random() < 0.3:
                 sinks = reopened(sinks)
             case 11 if choose.random() < 0.3:
-                with sinks.held():
+                with sinks.books.held():
                     told.step()
             case 12 if choose.random() < 0.5:  # dropped, and another one of its name created
                 with sinks.removing([name]):
                     pass
                 if choose.random() < 0.5:
-                    sinks.close_retired()
+                    sinks.waits.close_retired()
                 del written[name]
                 connect(sinks, name)
-    for name in sinks.names:
+    for name in sinks.books.defined:
         written[name].fails = None
         sinks.resume(name)
-    until(sinks.is_level)
-    for name in sinks.names:
+    until(sinks.progress.is_level)
+    for name in sinks.books.defined:
         taken: list[int] = []
         for epoch, change in written[name].epochs:
             if taken and epoch == taken[-1]:

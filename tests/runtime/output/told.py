@@ -84,7 +84,7 @@ class Told:
         self._shown = Snapshot(self.timeline.manifest, catalog.copy())
         self.log.notify()
         for each in self.sinks:
-            each.committed()
+            each.progress.committed()
 
     def snapshot(self) -> Snapshot:
         return self._shown

@@ -12,7 +12,8 @@ import pytest
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.output.sink_state import Backoff
-from laminar.runtime.output.sinks import Publisher, SinkLimits
+from laminar.runtime.output.sink_waits import SinkLimits
+from laminar.runtime.output.sinks import Publisher
 
 from .told import Told
 
@@ -72,11 +73,11 @@ def publisher(told: Told, clock: Clock | None = None) -> Publisher:
         clock=clock or Clock(),
         wall=lambda: 1_000_000,
     )
-    made.limits = SinkLimits(60.0, 60.0, Backoff(1.0, 60.0))
-    told.log.needs.append(made.needs)
+    made.waits.limits = SinkLimits(60.0, 60.0, Backoff(1.0, 60.0))
+    told.log.needs.append(made.progress.needs)
     told.sinks.append(made)
     OPEN.append(made)
-    made.start()
+    made.books.start()
     return made
 
 

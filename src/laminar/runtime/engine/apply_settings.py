@@ -8,7 +8,7 @@ from dataclasses import replace
 from laminar.runtime.catalog.settings import Settings
 from laminar.runtime.engine.parts import Parts
 from laminar.runtime.output.sink_state import Backoff
-from laminar.runtime.output.sinks import SinkLimits
+from laminar.runtime.output.sink_waits import SinkLimits
 
 _LIMITS = ("future_ms", "late_rows_kept", "aging_rows")
 """Limits of event time that have a setting of their name."""
@@ -48,7 +48,7 @@ class AppliedSettings:
         engine.ledger.timeline.retained = number("retained_epochs")
         engine.ledger.compactor.fanout = number("compaction_fanout")
         engine.ledger.turn.timeout_ms = number("writer_timeout_ms")
-        engine.outputs.sinks.limits = _sink_limits(number)
+        engine.outputs.sinks.waits.limits = _sink_limits(number)
         engine.env.workspaces.furnish(number("epochs_in_flight"), number("collect_limit_rows"))
         for name in _LIMITS:
             setattr(limits, name, number(name) if name in given else getattr(self._first, name))

@@ -80,7 +80,7 @@ class Driver:
     def _ready(self) -> int:
         """Step over what the bridges have ready; the loop calls this. Return how often."""
         committed: list[EpochReport] = []
-        if self._engine.outputs.sinks.holding() is not None:
+        if self._engine.outputs.sinks.waits.holding() is not None:
             return 0  # a sink that takes something wakes the loop
         # What listeners raise is kept: the epoch is committed, whatever they do.
         self._flow(committed, _AT_A_TIME, whole=False, keep=self.loop.keep)
@@ -94,7 +94,7 @@ class Driver:
         whole: bool = True,
         keep: Callable[[Exception], object] | None = None,
     ) -> None:
-        limit = 1 if self._engine.outputs.sinks.holds_any else limit
+        limit = 1 if self._engine.outputs.sinks.waits.holds_any else limit
         self._told(lambda: self._engine.flow(committed.append, limit, whole=whole), committed, keep)
 
     def _told(
@@ -113,7 +113,7 @@ class Driver:
         failed: list[Exception] = []
         self._engine.have_spark()
         if keep is None:
-            self._engine.outputs.sinks.make_room()
+            self._engine.outputs.sinks.waits.make_room()
         try:
             with self._engine.calls():
                 run()
@@ -125,16 +125,16 @@ class Driver:
                 committed.append(error.report)
         self._engine.work.inlets.commit_offsets(is_waiting=keep is None)
         if keep is None:  # the loop waits for nobody
-            self._engine.outputs.sinks.settle()
+            self._engine.outputs.sinks.waits.settle()
             committed[:] = [replace(each, sinks=self._behind(each.epoch)) for each in committed]
-        self._engine.work.inlets.note_health()
+        self._engine.work.inlets.health.note()
         self._tell(committed, keep or failed.append)
         if failed:
             raise failed[0]
 
     def _behind(self, epoch: int) -> dict[str, SinkReport]:
         """Tell which sinks have not taken an epoch that what they read has reached."""
-        found = self._engine.outputs.sinks.statuses()
+        found = self._engine.outputs.sinks.progress.statuses()
         return {
             name: SinkReport(name, each.epoch, each.state, each.reason)
             for name, each in found.items()

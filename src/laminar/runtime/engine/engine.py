@@ -62,7 +62,7 @@ class Engine(Parts):
             remove_links(self.env.root)
             self.ledger.pending.keep_only(self.defined.tables())
             self.ledger.finish_restore()
-            self.work.inlets.note_health()
+            self.work.inlets.health.note()
 
     # Stepping: `work.runner` and `work.pipeline` do the work, the driver tells others of it
 
@@ -202,11 +202,11 @@ class Engine(Parts):
         take its time.
         """
         left = list(names)
-        ways = [self.work.inlets.forget(name) for name in left]
+        ways = [self.work.inlets.ways.forget(name) for name in left]
         sources = [self.defined.sources.pop(name, None) for name in left]
         for name in left:
             self.work.inlets.away.forget(name)
-        shut = self.work.inlets.close_source
+        shut = self.work.inlets.threads.close
         return [
             *(way for way in ways if way is not None),
             *(partial(shut, source) for source in sources if source is not None),

@@ -31,9 +31,9 @@ def level_turn(engine: Engine, what: str, sinks: Callable[[], Sequence[str]]) ->
         WriterBusy: see `WriterTurn`; or others are always faster.
     """
     for _ in range(_TRIES):
-        engine.outputs.sinks.bring_level(sinks(), what)
+        engine.outputs.sinks.waits.bring_level(sinks(), what)
         with engine.ledger.turn(what):
-            if engine.outputs.sinks.is_level(sinks()):
+            if engine.outputs.sinks.progress.is_level(sinks()):
                 yield
                 return
     raise WriterBusy("one sink or epoch after another", 0.0)

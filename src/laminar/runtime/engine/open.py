@@ -24,8 +24,9 @@ from laminar.runtime.engine.apply_settings import AppliedSettings
 from laminar.runtime.engine.parts import Parts
 from laminar.runtime.epoch.python_operators import restore
 from laminar.runtime.history.turn import inside
-from laminar.runtime.ingest.away_sources import NOT_GIVEN
-from laminar.runtime.ingest.connector_building import call_seconds, needs_building
+from laminar.runtime.ingest.connector_building import needs_building
+from laminar.runtime.ingest.connector_thread import call_seconds
+from laminar.runtime.ingest.source_health import NOT_GIVEN
 from laminar.runtime.spark.typer import SparkTyper
 
 OPENING_SECONDS = 10.0

@@ -140,10 +140,10 @@ class Parts:
     def _connect(self) -> None:
         """Let parts hear of each other where one does not hold the other."""
         outputs, work, ledger = self.outputs, self.work, self.ledger
-        outputs.changelog.needs += [outputs.sinks.needs, outputs.subscriptions.needs]
+        outputs.changelog.needs += [outputs.sinks.progress.needs, outputs.subscriptions.needs]
         work.inlets.on_running = outputs.changelog.live
-        work.inlets.is_sink = lambda: outputs.sinks.is_sink
-        outputs.sinks.on_room = work.inlets.wake
+        work.inlets.is_sink = lambda: outputs.sinks.waits.is_sink
+        outputs.sinks.books.on_room = work.inlets.wake
         outputs.subscriptions.is_awaited = lambda: work.inlets.is_awaited
         work.materialization.is_busy = lambda: work.pipeline.is_on
         if not self.env.read_only:
@@ -155,7 +155,7 @@ class Parts:
             lambda: self.show(Snapshot(ledger.manifest, self.defined.catalog)),
             lambda: work.inlets.again(work.pruning.follow()),
             outputs.changelog.notify,
-            outputs.sinks.committed,
+            outputs.sinks.progress.committed,
         ]
 
     def _contents(self, epoch: int, report: Mapping[str, Any] | None) -> Contents:

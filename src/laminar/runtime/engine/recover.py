@@ -181,14 +181,14 @@ def restore(engine: Engine, checkpoint_id: int, definitions: Definitions = "then
     ends: list[Callable[[], object]] = []
     try:
         # Sinks that are behind go on across it: what they have not taken yet stays kept for them.
-        with INTERRUPTS.until_done(), engine.outputs.sinks.held(), engine.ledger.turn(what):
+        with INTERRUPTS.until_done(), engine.outputs.sinks.books.held(), engine.ledger.turn(what):
             done = _restore(engine, checkpoint_id, definitions, built, ends)
     except BaseException:
         with suppress(Exception):  # why it could not go back is what counts
             call_all([*ends, *_closing(built)])
         raise
-    sinks = engine.outputs.sinks
-    call_all([*ends, *_closing(built), sinks.close_retired, sinks.open, sinks.settle])
+    sinks, waits = engine.outputs.sinks, engine.outputs.sinks.waits
+    call_all([*ends, *_closing(built), waits.close_retired, sinks.open, waits.settle])
     return done
 
 
@@ -257,7 +257,7 @@ def _restore(
     sinks = _sinks(engine, manifest.state.sinks, current, kept or manifest.catalog)
     # Rows that somebody pushes meanwhile wait: those that are there are set aside, and replaced.
     with engine.ledger.pending.held(engine.ledger.turn.patience):
-        ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
+        ways = [engine.work.inlets.ways.forget(name) for name in engine.defined.tables()]
         ends += [way for way in ways if way is not None]
         INTERRUPTS.hold()
         done = go_back(
@@ -281,7 +281,7 @@ def _restore(
         engine.ledger.pending.reload(numbers(done.manifest))
         engine.ledger.finish_restore()
         # Somebody may have asked for a way in that stands where it stood before.
-        ways = [engine.work.inlets.forget(name) for name in engine.defined.tables()]
+        ways = [engine.work.inlets.ways.forget(name) for name in engine.defined.tables()]
         ends += [way for way in ways if way is not None]
     follow = partial(
         _go_on_from, engine, engine.defined.catalog, done.manifest, built=built, ends=ends
@@ -354,7 +354,7 @@ def _sinks(
     engine: Engine, then: Sequence[Mapping[str, Any]], before: list[dict[str, Any]], after: Any
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the sinks to go on with: those of the checkpoint, each told what changes by it."""
-    now = {each.name: each for each in engine.outputs.sinks.sinks()}
+    now = {each.name: each for each in engine.outputs.sinks.books.sinks()}
     differs = {*changed(after, before), *changed(before, after)}
     found = []
     for each in then:

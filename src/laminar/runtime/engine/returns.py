@@ -10,8 +10,9 @@ from laminar.connectors import Source
 from laminar.errors import SourceAway
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.engine.call_all import call_all
-from laminar.runtime.ingest.away_sources import NOT_GIVEN
-from laminar.runtime.ingest.connector_building import call_seconds, needs_building
+from laminar.runtime.ingest.connector_building import needs_building
+from laminar.runtime.ingest.connector_thread import call_seconds
+from laminar.runtime.ingest.source_health import NOT_GIVEN
 from laminar.store import Range
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Returns:
         if name in away:
             away.hurry(name)
             self._try(name, wait=True)
-            self._engine.work.inlets.note_health()
+            self._engine.work.inlets.health.note()
             if name in away:
                 raise away.error(name)
 
@@ -70,9 +71,10 @@ class Returns:
     def _ask(self, definition: TableDefinition) -> None:
         """Look whether an object of Python code is there, and has come back from its last call."""
         inlets, name = self._engine.work.inlets, definition.name
-        if name not in self._engine.defined.sources:
+        source = self._engine.defined.sources.get(name)
+        if source is None:
             inlets.away.note(name, SourceAway(name, NOT_GIVEN))
-        elif inlets.hangs(name):
+        elif inlets.threads.hangs(source):
             inlets.away.again(name)
         else:
             inlets.away.forget(name)
@@ -101,13 +103,13 @@ class Returns:
         try:
             with engine.ledger.turn(f"the connector of {name}"):
                 if engine.defined.catalog.definitions.get(name) == definition:
-                    way = inlets.forget(name)
+                    way = inlets.ways.forget(name)
                     unwanted = engine.defined.sources.get(name)
                     engine.defined.sources[name] = made
                     inlets.away.forget(name)
         finally:
             ends = [] if way is None else [way]
             if unwanted is not None:
-                ends.append(partial(inlets.close_source, unwanted))
+                ends.append(partial(inlets.threads.close, unwanted))
             call_all(ends)
         inlets.wake()

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from laminar.bridge import BridgeCounters
-from laminar.checkpoint.in_flight import Delivered, InFlight
-from laminar.connectors import Source, close
-from laminar.errors import Backpressure, ConnectorHung, TableRedefined, UnknownRelation
+from laminar.checkpoint.in_flight import Delivered
+from laminar.connectors import Source
+from laminar.errors import Backpressure, ConnectorHung, TableRedefined
 from laminar.model.row_counts import RowCounts, Skipped
 from laminar.model.state import EngineState
-from laminar.model.trace import Manifest
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.settings import wall_clock
@@ -25,69 +22,21 @@ from laminar.runtime.catalog.source_options import may_drop, parse, refuse_in_pa
 from laminar.runtime.event_time.clocks import EventTime
 from laminar.runtime.event_time.watermarks import SourceDrift
 from laminar.runtime.ingest.acknowledgements import Acknowledgements
-from laminar.runtime.ingest.away_sources import AWAY, FAILING, AwaySources, SourceHealth, reason_of
-from laminar.runtime.ingest.batch_writer import ReadRange
-from laminar.runtime.ingest.connector_building import call_seconds
 from laminar.runtime.ingest.connector_inlet import SourceInlet
-from laminar.runtime.ingest.connector_thread import CLOSING_SECONDS, ConnectorThread, Left
-from laminar.runtime.ingest.inlet import Inlet, InletContext
+from laminar.runtime.ingest.connector_thread import ConnectorThreads, Left
+from laminar.runtime.ingest.inlet import Inlet, InletContext, Positions
+from laminar.runtime.ingest.open_inlets import OpenInlets
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.ingest.pushed_inlet import PushedInlet
+from laminar.runtime.ingest.read_range import ReadRange
+from laminar.runtime.ingest.source_health import AwaySources, HealthReport
 from laminar.runtime.spark.workspace import Workspace
-from laminar.store import PendingLog, Range, SegmentStore
+from laminar.store import Range, SegmentStore
 from laminar.store.source_notes import SourceNotes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-class Turn(Protocol):
-    """The writer's turn, as the bridges see it."""
-
-    def __call__(self, what: str, /) -> AbstractContextManager[None]:
-        """Keep others from moving to another epoch meanwhile."""
-        ...
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether an epoch waits for the caller, who therefore must not wait for one."""
-        ...
-
-    def inside(self, node: str, /) -> AbstractContextManager[None]:
-        """Note that an epoch may wait for the caller."""
-        ...
-
-    @property
-    def patience(self) -> float:
-        """So many seconds a writer waits for another."""
-        ...
-
-
-class Positions(Protocol):
-    """The ledger, as the bridges see it."""
-
-    @property
-    def turn(self) -> Turn:
-        """Whoever moves to another epoch has it."""
-        ...
-
-    @property
-    def manifest(self) -> Manifest:
-        """What was committed last."""
-        ...
-
-    @property
-    def pending(self) -> PendingLog:
-        """Rows that were pushed."""
-        ...
-
-    @property
-    def in_flight(self) -> InFlight:
-        """Rows that a checkpoint kept of epochs in flight."""
-        ...
-
-
-_LOG = logging.getLogger("laminar.sources")
 
 _LOOK_AGAIN = 0.1  # seconds after which a wait ends by itself: clocks may have moved
 
@@ -123,10 +72,6 @@ class ConnectorDagBridge:
         self._ledger = ledger
         self._time = time
         self._pruning = pruning
-        self._inlets: dict[str, Inlet] = {}
-        # Users push beside the writer; a table must never have two ways in.
-        self._opening = threading.Lock()
-        self._leaving: dict[str, SourceInlet] = {}  # not closed yet: a poll may be on its way
         self._changed = threading.Condition(threading.Lock())
         self._signals = 0
         self._acknowledgements = Acknowledgements(
@@ -139,9 +84,12 @@ class ConnectorDagBridge:
         """Told when a loop in the background starts or stops."""
         self.is_sink: Callable[[], bool] = lambda: False
         """Tells whether the caller is a sink that is being called."""
-        self._wall = clock
         self.clock = monotonic if clock is wall_clock else lambda: clock() / 1000
-        self._context = InletContext(
+        self.threads = ConnectorThreads()
+        """Where the code of connectors runs."""
+        self.away = AwaySources(self.clock)
+        """Sources whose connector cannot be built, or does not answer."""
+        context = InletContext(
             store,
             workspace,
             pruning,
@@ -151,13 +99,14 @@ class ConnectorDagBridge:
             self._is_gated,
             lambda: self.running,
             lambda name: self._ledger.turn.inside(name),
-            self.thread_of,
-            lambda name, error: self.away.note(name, error),
+            self.threads.of,
+            self.away.note,
         )
-        self.away = AwaySources(self.clock)
-        """Sources whose connector cannot be built, or does not answer."""
-        self._notes = SourceNotes(store.root)
-        self._threads: dict[int, tuple[Source, ConnectorThread]] = {}
+        self.ways = OpenInlets(defined, ledger, context, self.away.error)
+        """The bridges that are open."""
+        notes = SourceNotes(store.root)
+        self.health = HealthReport(defined, ledger, self.ways, self.away, notes, self.clock, clock)
+        """How the sources are doing."""
 
     @property
     def running(self) -> bool:
@@ -179,73 +128,9 @@ class ConnectorDagBridge:
         """Whether a source is too far ahead of its alignment group, by what was read of each."""
         if not self._drift.groups:
             return False
-        read = {key: each.bridge.latest for key, each in tuple(self._inlets.items())}
+        read = {key: each.bridge.latest for key, each in self.ways.all().items()}
         known = {key: time for key, time in read.items() if time is not None}
         return self._drift.is_ahead(name, known)
-
-    def thread_of(self, definition: TableDefinition, source: Source) -> ConnectorThread:
-        """Return where the code of a connector runs: the same for all ways in that it ever has."""
-        seconds = call_seconds(definition)
-        _, thread = self._threads.setdefault(
-            id(source), (source, ConnectorThread(definition.name, seconds))
-        )
-        thread.seconds = seconds
-        return thread
-
-    def close_source(self, source: Source) -> None:
-        """Close a connector that no way leads from any more; one that hangs is left alone."""
-        _, thread = self._threads.pop(id(source), (source, None))
-        if thread is None:
-            thread = ConnectorThread("a source that was left", CLOSING_SECONDS)
-        thread.end(partial(close, source))
-
-    def part_from(self, source: Source) -> None:
-        """Ask nothing more of an object of Python code, which is for whoever made it to close."""
-        _, thread = self._threads.pop(id(source), (source, None))
-        if thread is not None:
-            thread.end(lambda: None)
-
-    def hangs(self, name: str) -> bool:
-        """Whether a call is out that the connector of a source was left alone with."""
-        source = self._defined.sources.get(name)
-        found = self._threads.get(id(source))
-        return source is not None and found is not None and found[1].is_out
-
-    def of(self, name: str) -> Inlet:
-        """Return the inlet of a table; it is opened where the last epoch left it.
-
-        Raises:
-            SourceAway: its connector is not there.
-        """
-        self._end_other(name)
-        with self._opening:
-            definition = self._defined.catalog.definitions.get(name)
-            if not isinstance(definition, TableDefinition):  # dropped while somebody waited
-                raise UnknownRelation(name, sorted(self._defined.catalog.definitions))
-            found = self._inlets.get(name)
-            if found is None:
-                found = self._inlets[name] = self._opened(definition)
-            return found
-
-    def _end_other(self, name: str) -> None:
-        """Close a way that another one takes the place of; this may wait for its poll."""
-        found = self._inlets.get(name)
-        if found is not None and found.source is not self._defined.sources.get(name):
-            self.forget(name)
-        leaving = self._leaving.get(name)
-        if leaving is not None:
-            self._end(name, leaving)
-
-    def _opened(self, definition: TableDefinition) -> Inlet:
-        manifest, context = self._ledger.manifest, self._context
-        position = manifest.offsets.get(definition.name)
-        source = self._defined.sources.get(definition.name)
-        options = parse(definition.options, pushed=source is None)
-        if source is None and definition.connector is not None:
-            raise self.away.error(definition.name)
-        if source is None:
-            return PushedInlet(definition, options, context, self._ledger.pending, position or 0)
-        return SourceInlet(definition, source, options, context, position, manifest.epoch)
 
     # Connectors
 
@@ -275,7 +160,7 @@ class ConnectorDagBridge:
         epoch = self._ledger.manifest.epoch + 1
         said = self._time.watermarks.unheard
         self._drift = self._time.watermarks.drift()
-        inlets = [self.of(name) for name in self._read()]
+        inlets = [self.ways.of(name) for name in self._read()]
         if whole and not self.running:
             for each in inlets:
                 each.begin(ahead=False)  # side by side, each on its own thread
@@ -312,7 +197,7 @@ class ConnectorDagBridge:
 
     def skipped(self, taken: Iterable[Range]) -> dict[str, Skipped]:
         """Return source -> what it let go right before the range that an epoch is to take."""
-        known = {each.table: self._inlets.get(each.table) for each in taken}
+        known = {each.table: self.ways.get(each.table) for each in taken}
         found = {
             each.table: inlet.skipped(each)
             for each in taken
@@ -337,13 +222,13 @@ class ConnectorDagBridge:
         waits = self._ledger.in_flight.take(taken, epoch)
         if waits is None:
             try:
-                return self.of(taken.table).take(taken, epoch, now_ms)
+                return self.ways.of(taken.table).take(taken, epoch, now_ms)
             except ConnectorHung as error:
                 self.away.note(taken.table, error)
                 raise
         # A checkpoint kept its rows: their source may not have them any more.
         if taken.table not in self.away:
-            self.of(taken.table).restart(taken.end, epoch)
+            self.ways.of(taken.table).restart(taken.end, epoch)
         counts = waits.counts or _counted(waits)
         return ReadRange(waits.segment, waits.ahead, waits.largest, waits.rows, counts)
 
@@ -351,14 +236,14 @@ class ConnectorDagBridge:
         """Read what comes next while an epoch runs."""
         if not self.running:
             for name in self._read():
-                inlet = self._inlets.get(name)
+                inlet = self.ways.get(name)
                 if inlet is not None:
                     inlet.begin(ahead=True)
 
     def committed(self, ranges: Iterable[Range]) -> None:
         """Let go of what an epoch has taken, now that it is committed."""
         for each in ranges:
-            inlet = self._inlets.get(each.table)
+            inlet = self.ways.get(each.table)
             if inlet is not None:
                 inlet.committed(each.end)
         self.wake()
@@ -369,15 +254,16 @@ class ConnectorDagBridge:
         What it did not take from stays as it is, with all that was read ahead.
         """
         offsets = self._ledger.manifest.offsets
-        inlets = tuple(self._inlets.items())
+        inlets = self.ways.all().items()
         self.again([name for name, each in inlets if each.consumed != offsets.get(name)])
 
     def again(self, names: Iterable[str]) -> None:
         """Let some sources be read again from their committed positions."""
         manifest = self._ledger.manifest
         for name in names:
-            if name in self._inlets:
-                self._inlets[name].restart(manifest.offsets.get(name), manifest.epoch)
+            inlet = self.ways.get(name)
+            if inlet is not None:
+                inlet.restart(manifest.offsets.get(name), manifest.epoch)
 
     # What users do
 
@@ -396,7 +282,7 @@ class ConnectorDagBridge:
                 pass  # it is opened anew meanwhile if its options are changed
 
     def _pushed(self, table: TableDefinition) -> PushedInlet:
-        inlet = self.of(table.name)
+        inlet = self.ways.of(table.name)
         if isinstance(inlet, PushedInlet) and inlet.definition.takes_rows_of(table):
             return inlet
         raise TableRedefined(table.name)
@@ -407,7 +293,7 @@ class ConnectorDagBridge:
         While a loop runs in the background, wait for it to make room, as long as for a writer.
         """
         until = monotonic() + self._ledger.turn.patience
-        while isinstance(inlet := self.of(table), PushedInlet):
+        while isinstance(inlet := self.ways.of(table), PushedInlet):
             seen = self._signals
             try:
                 return inlet.admit(rows)
@@ -420,7 +306,7 @@ class ConnectorDagBridge:
     def say(self, table: str, watermark: int) -> None:
         """Send a watermark behind the rows of a table; one that is away has none on their way."""
         if table not in self.away:
-            self.of(table).say(watermark)
+            self.ways.of(table).say(watermark)
 
     # The loop in the background
 
@@ -428,7 +314,7 @@ class ConnectorDagBridge:
         """Let all sources be polled that have room."""
         with self._ledger.turn("polling"):  # nobody goes back to another epoch meanwhile
             for name in self._read():
-                self.of(name).pump()
+                self.ways.of(name).pump()
 
     @property
     def signals(self) -> int:
@@ -443,7 +329,7 @@ class ConnectorDagBridge:
 
     def wait(self, seen: int, at_most: float = _LOOK_AGAIN) -> None:
         """Wait until something has happened since `seen`, or a batch is old enough."""
-        due = [each.deadline for each in tuple(self._inlets.values())]
+        due = [each.deadline for each in self.ways.all().values()]
         now = self.clock()
         left = min((each - now for each in due if each is not None), default=at_most)
         with self._changed:
@@ -452,53 +338,17 @@ class ConnectorDagBridge:
 
     def errors(self) -> dict[str, Exception]:
         """Return source -> what its last poll in the background failed with."""
-        found = {name: each.error for name, each in tuple(self._inlets.items())}
+        found = {name: each.error for name, each in self.ways.all().items()}
         return {name: error for name, error in found.items() if error is not None}
-
-    def health(self) -> dict[str, SourceHealth]:
-        """Return how the sources are doing that a connector brings rows to."""
-        gated = self._ledger.manifest.state.gated
-        return {
-            name: self._health(name, is_gated=name in gated)
-            for name, each in self._defined.tables().items()
-            if each.connector is not None
-        }
-
-    def hung(self) -> dict[str, int]:
-        """Return source -> how many calls into its connector have missed their deadline."""
-        return dict(self.away.hung)
 
     def ask_at_once(self, name: str) -> None:
         """Let the loop poll a source at once that it would have waited for."""
-        inlet = self._inlets.get(name)
+        inlet = self.ways.get(name)
         if isinstance(inlet, SourceInlet):
             inlet.hurry()
             self.wake()
 
-    def note_health(self) -> None:
-        """Let those know who read the folder which sources do not run, and why."""
-        self._notes.write(
-            {
-                name: each.to_json()
-                for name, each in self.health().items()
-                if each.state in (AWAY, FAILING)
-            }
-        )
-
-    def _health(self, name: str, *, is_gated: bool) -> SourceHealth:
-        away, inlet = self.away.get(name), self._inlets.get(name)
-        if away is not None:
-            return SourceHealth(AWAY, away.reason, away.attempts, self._at(away.next_try))
-        if isinstance(inlet, SourceInlet) and inlet.error is not None:
-            at = self._at(inlet.next_poll)
-            return SourceHealth(FAILING, reason_of(inlet.error), inlet.failures, at)
-        return SourceHealth("gated" if is_gated else "running")
-
-    def _at(self, due: float) -> int:
-        """Return a time of our clock as milliseconds from 1970."""
-        return self._wall() + round((due - self.clock()) * 1000)
-
-    # Counters and lifetime
+    # What is counted
 
     @contextmanager
     def counting(self, counts: Mapping[str, RowCounts]) -> Iterator[None]:
@@ -521,28 +371,7 @@ class ConnectorDagBridge:
 
     def counters(self) -> dict[str, BridgeCounters]:
         """Return what went through each bridge."""
-        return {name: each.counters for name, each in tuple(self._inlets.items())}
-
-    def forget(self, name: str) -> Callable[[], None] | None:
-        """Part from the way of a table; one that is asked for again opens where it is committed.
-
-        Returns:
-            What ends its thread, for whoever has no turn: a poll may be on its way.
-        """
-        with self._opening:
-            found = self._inlets.pop(name, None)
-            if isinstance(found, SourceInlet):
-                self._leaving[name] = found
-                return partial(self._end, name, found)
-            if found is not None:
-                found.close()
-            return None
-
-    def _end(self, name: str, inlet: SourceInlet) -> None:
-        inlet.close()
-        with self._opening:
-            if self._leaving.get(name) is inlet:
-                del self._leaving[name]
+        return {name: each.counters for name, each in self.ways.all().items()}
 
 
 def _counted(waits: Delivered) -> RowCounts:

@@ -9,10 +9,11 @@ from laminar.connectors import Source, SourceSpec, close, create_source
 from laminar.errors import ConnectorHung
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.python_objects import OBJECT
-from laminar.runtime.catalog.source_options import for_connector, parse
+from laminar.runtime.catalog.source_options import for_connector
 from laminar.runtime.ingest.connector_thread import (
     CLOSING_SECONDS,
     ConnectorThread,
+    call_seconds,
     closed_when_done,
     in_background,
 )
@@ -23,12 +24,6 @@ CONSTRUCTOR = "its constructor"
 def needs_building(definition: TableDefinition) -> bool:
     """Whether a table names a connector that its options build."""
     return definition.connector not in (None, OBJECT)
-
-
-def call_seconds(definition: TableDefinition) -> float:
-    """Return how long a call into the connector of a table may take."""
-    options = parse(definition.options, pushed=definition.connector is None)
-    return options.call_timeout_ms / 1000
 
 
 class Building:

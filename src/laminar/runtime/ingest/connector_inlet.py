@@ -20,13 +20,13 @@ import pyarrow as pa
 from laminar.bridge import BridgeCounters, PipelineBridge, SpillLog, SpillToDisk
 from laminar.bridge.messages import Step
 from laminar.bridge.spill import SPILL, SpillFile
-from laminar.connectors.source import ArrowSource, RefusingSource, Source, takes_back
+from laminar.connectors.source import Source
 from laminar.errors import Backpressure, ConnectorHung
 from laminar.model.row_counts import Skipped
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions
-from laminar.runtime.ingest.arriving_rows import RowTimes, filled, weighed
-from laminar.runtime.ingest.batch_writer import BatchWriter, ReadRange, SegmentWriter, Stored
+from laminar.runtime.ingest.arriving_rows import RowTimes
+from laminar.runtime.ingest.batch_writer import BatchWriter
 from laminar.runtime.ingest.connector_thread import (
     CLOSING_SECONDS,
     ConnectorThread,
@@ -35,8 +35,8 @@ from laminar.runtime.ingest.connector_thread import (
 )
 from laminar.runtime.ingest.continuity import checked_offset
 from laminar.runtime.ingest.inlet import InletContext
-from laminar.runtime.ingest.range_note import RangeNote
 from laminar.runtime.ingest.range_reader import RangeReader
+from laminar.runtime.ingest.read_range import RangeNote, ReadRange, SegmentWriter, Stored
 from laminar.store import Range
 from laminar.store.names import folder_name
 
@@ -73,16 +73,12 @@ class Poller:
     ) -> None:
         definition = writer.segments.definition
         self._name = definition.name
-        self._chars = definition.chars
         self._source = source
-        self._takes_back = takes_back(source)
-        self._arrow = source if isinstance(source, ArrowSource) else None
         self._thread = thread
-        self._spark = RangeReader(source, writer.segments, context.workspace, self._call)
-        self._is_over = False
-        self._times = writer.segments.times
         # For the life of a bridge: whoever changes what is kept lets another one be opened.
-        self._prefix = context.pruning.stage(definition)
+        prefix = context.pruning.stage(definition)
+        self.reader = RangeReader(source, writer.segments, context.workspace, prefix, self._call)
+        self._is_over = False
         self._is_gated = context.is_gated
         self._bridge = bridge
         self._writer = writer
@@ -136,43 +132,12 @@ class Poller:
         return True
 
     def _read(self, taken: Range) -> bool:
-        rows, note = self.load(taken, self._writer.number)
+        rows, note = self.reader.read(taken, self._writer.number)
         was_alone, self._is_alone = not self._writer.has_rows(), isinstance(rows, Stored)
         if isinstance(rows, Stored) and not was_alone:
             rows.discard(self._writer.segments.store.root)
             return False
         return self._send(rows, taken, note)
-
-    def load(
-        self, taken: Range, number: int, now_ms: int | None = None
-    ) -> tuple[pa.Table | Stored, RangeNote]:
-        """Read a range: what is kept of its rows, and what is known of all of them.
-
-        Args:
-            taken: what to read.
-            number: of the epoch; rows that Spark reads are numbered at once.
-            now_ms: the wall clock that the epoch goes by; None if it is not begun.
-        """
-        table = None
-        if self._arrow is not None:
-            ask = partial(self._arrow.read_arrow, taken.start, taken.end)
-            table = self._call("read_arrow", ask)
-        if table is None:
-            done = self._spark.read(taken, number, now_ms)
-            late = 0 if done.ahead is None else done.ahead.num_rows
-            read = done.rows + late
-            return Stored(done), RangeNote(done.largest, read, refused=self._refused(taken))
-        table = filled(weighed(self._name, table, takes_back=self._takes_back), self._chars)
-        marks = self._times.largest(table, now_ms)  # of all rows, wanted or not
-        kept = table if self._prefix is None else self._prefix(table)
-        unused = table.num_rows - kept.num_rows
-        return kept, RangeNote(marks, table.num_rows, unused, self._refused(taken))
-
-    def _refused(self, taken: Range) -> int:
-        source = self._source
-        if not isinstance(source, RefusingSource):
-            return 0
-        return self._call("refused", partial(source.refused, taken.start, taken.end))
 
     def _call(self, what: str, work: Callable[[], _T], /) -> _T:
         found = self._thread.call(what, work)
@@ -391,7 +356,7 @@ class SourceInlet:
 
     def _read_again(self, taken: Range, epoch: int, now_ms: int) -> ReadRange:
         with self._asking, self._context.inside(self.definition.name):
-            rows, note = self._poller.load(taken, epoch, now_ms)
+            rows, note = self._poller.reader.read(taken, epoch, now_ms)
         if isinstance(rows, Stored):
             return rows.taken.counted(note)
         return self._segments.write(epoch, rows, note.marks, now_ms=now_ms).counted(note)

@@ -14,8 +14,11 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from laminar.connectors import Source, close
 from laminar.errors import ConnectorHung
 from laminar.errors.dag import ConnectorError
+from laminar.runtime.catalog.definitions import TableDefinition
+from laminar.runtime.catalog.source_options import parse
 
 CLOSING_SECONDS = 5.0
 """So long a connector may take to close, or to come back from the call before that."""
@@ -27,6 +30,12 @@ _Job = tuple[Context, Callable[[], Any], "Future[Any]"]
 
 class Left(Exception):
     """A connector was left meanwhile: what it would have said is wanted by nobody."""
+
+
+def call_seconds(definition: TableDefinition) -> float:
+    """Return how long a call into the connector of a table may take."""
+    options = parse(definition.options, pushed=definition.connector is None)
+    return options.call_timeout_ms / 1000
 
 
 def in_background(name: str, work: Callable[[], _T]) -> Future[_T]:
@@ -121,6 +130,40 @@ class ConnectorThread:
             del job  # nothing of it is held while the next one is waited for
 
 
+class ConnectorThreads:
+    """Where the connectors of a database run: one thread for each, whatever ways in it has."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Source, ConnectorThread]] = {}
+
+    def of(self, definition: TableDefinition, source: Source) -> ConnectorThread:
+        """Return where the code of a connector runs, with the deadline that its table says now."""
+        seconds = call_seconds(definition)
+        _, thread = self._known.setdefault(
+            id(source), (source, ConnectorThread(definition.name, seconds))
+        )
+        thread.seconds = seconds
+        return thread
+
+    def hangs(self, source: Source) -> bool:
+        """Whether a call is out that a connector was left alone with."""
+        found = self._known.get(id(source))
+        return found is not None and found[1].is_out
+
+    def close(self, source: Source) -> None:
+        """Close a connector that no way leads from any more; one that hangs is left alone."""
+        _, thread = self._known.pop(id(source), (source, None))
+        if thread is None:
+            thread = ConnectorThread("a source that was left", CLOSING_SECONDS)
+        thread.end(partial(close, source))
+
+    def part_from(self, source: Source) -> None:
+        """Ask nothing more of an object of Python code, which is for whoever made it to close."""
+        _, thread = self._known.pop(id(source), (source, None))
+        if thread is not None:
+            thread.end(lambda: None)
+
+
 def _do(context: Context, work: Callable[[], Any], future: Future[Any]) -> None:
     try:
         future.set_result(context.run(work))
@@ -132,13 +175,13 @@ def _do(context: Context, work: Callable[[], Any], future: Future[Any]) -> None:
         future.set_exception(lost)
 
 
-def closed_when_done(future: Future[_T], close: Callable[[_T], object]) -> None:
+def closed_when_done(future: Future[_T], closing: Callable[[_T], object]) -> None:
     """Close what a call makes that nobody waits for any more."""
 
     def ended(done: Future[_T]) -> None:
         if done.exception() is None:
             try:
-                close(done.result())
+                closing(done.result())
             except Exception:
                 _LOG.warning("a connector could not be closed", exc_info=True)
 

@@ -1,4 +1,4 @@
-"""The way in of one table, as epochs see it, and what all of them share."""
+"""The way in of one table, as epochs see it, and what all ways in share: the ledger, the store."""
 
 from __future__ import annotations
 
@@ -8,16 +8,64 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from laminar.bridge import BridgeCounters, PipelineBridge
+from laminar.checkpoint.in_flight import InFlight
 from laminar.connectors.source import Source
 from laminar.model.row_counts import Skipped
+from laminar.model.trace import Manifest
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.settings import TimeSettings
 from laminar.runtime.catalog.source_options import InletOptions
-from laminar.runtime.ingest.batch_writer import ReadRange
 from laminar.runtime.ingest.connector_thread import ConnectorThread
 from laminar.runtime.ingest.pruning import SourcePruning
+from laminar.runtime.ingest.read_range import ReadRange
 from laminar.runtime.spark.workspace import Workspace
-from laminar.store import Range, SegmentStore
+from laminar.store import PendingLog, Range, SegmentStore
+
+
+class Turn(Protocol):
+    """The writer's turn, as ways in see it."""
+
+    def __call__(self, what: str, /) -> AbstractContextManager[None]:
+        """Keep others from moving to another epoch meanwhile."""
+        ...
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether an epoch waits for the caller, who therefore must not wait for one."""
+        ...
+
+    def inside(self, node: str, /) -> AbstractContextManager[None]:
+        """Note that an epoch may wait for the caller."""
+        ...
+
+    @property
+    def patience(self) -> float:
+        """So many seconds a writer waits for another."""
+        ...
+
+
+class Positions(Protocol):
+    """The ledger, as ways in see it."""
+
+    @property
+    def turn(self) -> Turn:
+        """Whoever moves to another epoch has it."""
+        ...
+
+    @property
+    def manifest(self) -> Manifest:
+        """What was committed last."""
+        ...
+
+    @property
+    def pending(self) -> PendingLog:
+        """Rows that were pushed."""
+        ...
+
+    @property
+    def in_flight(self) -> InFlight:
+        """Rows that a checkpoint kept of epochs in flight."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

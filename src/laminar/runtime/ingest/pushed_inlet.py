@@ -25,9 +25,8 @@ from laminar.model.row_counts import Skipped
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import InletOptions
 from laminar.runtime.ingest.arriving_rows import RowTimes, numbered
-from laminar.runtime.ingest.batch_writer import ReadRange, SegmentWriter, concatenated
 from laminar.runtime.ingest.inlet import InletContext
-from laminar.runtime.ingest.range_note import RangeNote
+from laminar.runtime.ingest.read_range import RangeNote, ReadRange, SegmentWriter, concatenated
 from laminar.store import PendingBatch, PendingLog, Range
 
 

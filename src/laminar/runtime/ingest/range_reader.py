@@ -1,4 +1,7 @@
-"""Ranges that Spark reads, where Arrow cannot: straight into a segment, numbered at once."""
+"""A range of a source is read: by Arrow, or by Spark where that cannot.
+
+Arrow brings rows for the bridge; Spark writes them straight into a segment, numbered at once.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,35 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from laminar.connectors.source import Source, explain_failure, takes_back
+from laminar.connectors.source import (
+    ArrowSource,
+    RefusingSource,
+    Source,
+    explain_failure,
+    takes_back,
+)
 from laminar.errors import ConnectorHung
 from laminar.model.trace import Segment
 from laminar.runtime.ingest.arriving_rows import (
     WHOLE,
+    filled,
     filled_frame,
     largest_of_files,
     numbered_frame,
+    weighed,
     weighed_frame,
 )
-from laminar.runtime.ingest.batch_writer import ReadRange, SegmentWriter, concatenated
 from laminar.runtime.ingest.connector_thread import Left
+from laminar.runtime.ingest.read_range import (
+    RangeNote,
+    ReadRange,
+    SegmentWriter,
+    Stored,
+    concatenated,
+)
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import Range, discard
 
@@ -41,12 +59,13 @@ def directly(_what: str, work: Callable[[], _T], /) -> _T:
 
 
 class RangeReader:
-    """Lets Spark read ranges of one source.
+    """Reads ranges of one source.
 
     Args:
         source: what is read.
-        segments: writes again what has rows in the future.
+        segments: writes again what Spark has read that has rows in the future.
         workspace: epoch -> where Spark works for it.
+        prefix: what is kept of rows that Arrow reads; None if that is all of them.
         call: makes a call into the connector.
     """
 
@@ -55,22 +74,53 @@ class RangeReader:
         source: Source,
         segments: SegmentWriter,
         workspace: Callable[[int], Workspace],
+        prefix: Callable[[pa.Table], pa.Table] | None = None,
         call: Call = directly,
     ) -> None:
         self._call = call
         self._source = source
+        self._takes_back = takes_back(source)
+        self._arrow = source if isinstance(source, ArrowSource) else None
         self._segments = segments
+        self._chars = segments.definition.chars
         self._times = segments.times
+        self._prefix = prefix
         self._workspace = workspace
 
-    def read(self, taken: Range, number: int, now_ms: int | None = None) -> ReadRange:
-        """Read a range into a segment, without rows far in the future.
+    def read(
+        self, taken: Range, number: int, now_ms: int | None = None
+    ) -> tuple[pa.Table | Stored, RangeNote]:
+        """Read a range: what is kept of its rows, and what is known of all of them.
 
         Args:
             taken: what to read.
-            number: of the epoch; all rows are numbered now.
+            number: of the epoch; rows that Spark reads are numbered at once.
             now_ms: the wall clock that the epoch goes by; None if it is not begun.
         """
+        table = None
+        if self._arrow is not None:
+            ask = partial(self._arrow.read_arrow, taken.start, taken.end)
+            table = self._call("read_arrow", ask)
+        if table is None:
+            done = self._by_spark(taken, number, now_ms)
+            late = 0 if done.ahead is None else done.ahead.num_rows
+            read = done.rows + late
+            return Stored(done), RangeNote(done.largest, read, refused=self._refused(taken))
+        weighed_rows = weighed(taken.table, table, takes_back=self._takes_back)
+        table = filled(weighed_rows, self._chars)
+        marks = self._times.largest(table, now_ms)  # of all rows, wanted or not
+        kept = table if self._prefix is None else self._prefix(table)
+        unused = table.num_rows - kept.num_rows
+        return kept, RangeNote(marks, table.num_rows, unused, self._refused(taken))
+
+    def _refused(self, taken: Range) -> int:
+        source = self._source
+        if not isinstance(source, RefusingSource):
+            return 0
+        return self._call("refused", partial(source.refused, taken.start, taken.end))
+
+    def _by_spark(self, taken: Range, number: int, now_ms: int | None) -> ReadRange:
+        """Read a range into a segment, without rows far in the future."""
         segment = self._written(taken, number)
         root = self._segments.store.root
         if segment is None or not self._has_future(segment, now_ms):
@@ -89,9 +139,9 @@ class RangeReader:
         source, spark, times = self._source, workspace.session, self._times.columns
         try:
             frame = self._call("read", partial(source.read, spark, taken.start, taken.end))
-            frame = weighed_frame(taken.table, frame, takes_back=takes_back(source))
-            if self._segments.definition.chars:
-                frame = filled_frame(frame, self._segments.definition.chars)
+            frame = weighed_frame(taken.table, frame, takes_back=self._takes_back)
+            if self._chars:
+                frame = filled_frame(frame, self._chars)
             frame = numbered_frame(frame, number)
             return workspace.store.write_frame(taken.table, number, frame, times)
         except (ConnectorHung, Left):

@@ -27,7 +27,7 @@ def live_dag(engine: Engine) -> StreamingDag:
     operators = engine.defined.operators
     nodes = {id_: described(catalog, operators, node) for id_, node in dag.nodes.items()}
     edges = dict(dag.edges)
-    for sink in engine.outputs.sinks.sinks():
+    for sink in engine.outputs.sinks.books.sinks():
         source = dag.node_id_by_name(sink.relation)
         if source is None:
             continue  # it was dropped a moment ago

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from laminar.bridge import BridgeCounters
 from laminar.bridge.prefix import PrefixCounters
 from laminar.runtime.engine.background_loop import LoopStatus
-from laminar.runtime.ingest.away_sources import SourceHealth
+from laminar.runtime.ingest.source_health import SourceHealth
 from laminar.runtime.output.sink_state import SinkStatus
 from laminar.runtime.scheduling.scheduler import Counters
 
@@ -141,12 +141,12 @@ def collect_metrics(engine: Engine, loop: LoopStatus | None = None) -> Metrics:
         stored_bytes=sum(trace.bytes for trace in traces),
         late_rows=dict(engine.time.clocks.late),
         bridges=engine.work.inlets.counters(),
-        sources=engine.work.inlets.health(),
-        hung_calls=engine.work.inlets.hung(),
+        sources=engine.work.inlets.health.all(),
+        hung_calls=dict(engine.work.inlets.away.hung),
         prefixes={name: replace(s.counters) for name, s in engine.work.pruning.stages.items()},
         loop=loop or LoopStatus(),
         checkpoints=_checkpoints(engine),
-        sinks=engine.outputs.sinks.statuses(),
+        sinks=engine.outputs.sinks.progress.statuses(),
         groups=_groups(engine),
         compaction=CompactionMetrics(compactor.failures, compactor.error),
         sparks_lost=engine.generation,

@@ -28,9 +28,9 @@ from laminar.runtime.catalog.definitions import (
     from_json,
 )
 from laminar.runtime.catalog.redaction import without_rows
-from laminar.runtime.ingest.away_sources import SourceHealth
-from laminar.runtime.ingest.connector_building import Building, call_seconds
-from laminar.runtime.ingest.connector_thread import ConnectorThread
+from laminar.runtime.ingest.connector_building import Building
+from laminar.runtime.ingest.connector_thread import ConnectorThread, call_seconds
+from laminar.runtime.ingest.source_health import SourceHealth
 from laminar.runtime.output.sink_state import SinkMode, stored_status
 from laminar.runtime.scheduling.epoch_plan import Skip
 from laminar.runtime.scheduling.view_progress import ViewProgress

@@ -51,6 +51,10 @@ class Books(Protocol):
         In memory it is noted in any case; an error says that it is not on disk.
         """
 
+
+class Connectors(Protocol):
+    """Who knows what sinks write through."""
+
     def build(self, definition: SinkDefinition) -> SinkConnector:
         """Return the connector of a definition."""
 
@@ -63,6 +67,7 @@ class OutletParts:
     """What all sinks of a database work with."""
 
     books: Books
+    connectors: Connectors
     log: DagChangelogPropagator
     between: Callable[[], Differences]
     """Makes what works out changes, with a session of its own: sinks run side by side."""
@@ -182,10 +187,10 @@ class Outlet:
     def _connect(self) -> None:
         if self.connector is None:
             self.doing = "being connected"
-            made = self._parts.books.build(self.definition)
+            made = self._parts.connectors.build(self.definition)
             self.doing = ""
             try:
-                self._parts.books.refuse_shared(made, self.name)
+                self._parts.connectors.refuse_shared(made, self.name)
             except BaseException:
                 close_sink(made)
                 raise

@@ -19,4 +19,4 @@ class Outputs:
 
     def tapped(self) -> frozenset[str]:
         """Return the relations whose changes somebody outside wants."""
-        return self.sinks.tapped() | self.subscriptions.tapped()
+        return self.sinks.books.tapped() | self.subscriptions.tapped()

@@ -39,8 +39,8 @@ from laminar.runtime.statements.create_drop import (
     create_operator,
     create_table,
     create_view,
-    define_sink,
 )
+from laminar.runtime.statements.create_sink import define_sink
 from laminar.sql import relations_of
 from laminar.sql.resolved_names import resolved_query
 from laminar.sql.resolved_statements import in_full
@@ -162,7 +162,7 @@ def _source(engine: Engine, node: DagNode) -> None:
                 before = engine.defined.sources.get(node.name)
                 engine.work.inlets.attach_source(node.name, connector)
             if before is not None and before is not connector:
-                engine.work.inlets.part_from(before)
+                engine.work.inlets.threads.part_from(before)
         return
     columns = tuple((each.name, each.type, each.nullable) for each in node.output_schema)
     create_table(

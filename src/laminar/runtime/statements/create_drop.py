@@ -1,6 +1,6 @@
-"""Tables, views, operators and sinks: how they come into a database and leave it.
+"""Schemas, tables, views and operators: how they come into a database and leave it.
 
-A connector is a user's code: it is built, begun, written to and closed outside of the turn.
+A connector is a user's code: it is built, asked and closed outside of the turn.
 """
 
 from __future__ import annotations
@@ -11,26 +11,25 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laminar.connectors.sink import AT_LEAST_ONCE, SinkConnector, with_absolute_sink_paths
 from laminar.connectors.source import Source
 from laminar.connectors.source_registry import alterable_options, with_absolute_paths
 from laminar.delta.program import Program
 from laminar.errors import (
     HasDependents,
-    LaminarError,
     NotSupported,
     OptionIsFixed,
     SchemaExists,
     SchemaNotEmpty,
     TableRedefined,
 )
+from laminar.runtime.catalog.column_rules import refuse_unfit_rules, refuse_unfit_types
 from laminar.runtime.catalog.definitions import (
     LateDefinition,
     OperatorDefinition,
     TableDefinition,
     ViewDefinition,
 )
-from laminar.runtime.catalog.python_objects import OBJECT, Spread, applied
+from laminar.runtime.catalog.python_objects import Spread, applied
 from laminar.runtime.catalog.source_options import (
     FIXED,
     OWN,
@@ -41,11 +40,8 @@ from laminar.runtime.catalog.source_options import (
 )
 from laminar.runtime.engine.call_all import call_all
 from laminar.runtime.event_time.late_batch import LATE_ROWS
-from laminar.runtime.ingest.column_rules import refuse_unfit_rules, refuse_unfit_types
 from laminar.runtime.ingest.connector_building import build_source, shut
 from laminar.runtime.ingest.continuity import checked_offset
-from laminar.runtime.output.bounded_call import begun, bounded, end_aside, kept
-from laminar.runtime.output.sink_definition import SinkDefinition, merged
 from laminar.runtime.relations.trace_versions import versions_of
 from laminar.sql.rewrite_options import with_source_options
 from laminar.sql.schemas import CATALOG, DEFAULT, last_of, schema_of
@@ -135,7 +131,7 @@ def alter_source(engine: Engine, name: str, given: Mapping[str, str]) -> None:
             made = None
     finally:
         if made is not None:
-            engine.work.inlets.close_source(made)
+            engine.work.inlets.threads.close(made)
     call_all(old)
 
 
@@ -159,9 +155,9 @@ def _tried(engine: Engine, definition: TableDefinition) -> Source:
     start = engine.ledger.manifest.offsets.get(name)
     try:
         ask = partial(made.latest_offset, start)
-        checked_offset(name, start, inlets.thread_of(definition, made).call("latest_offset", ask))
+        checked_offset(name, start, inlets.threads.of(definition, made).call("latest_offset", ask))
     except BaseException:
-        inlets.close_source(made)
+        inlets.threads.close(made)
         raise
     return made
 
@@ -169,13 +165,13 @@ def _tried(engine: Engine, definition: TableDefinition) -> Source:
 def _replaced(engine: Engine, name: str, made: Source | None) -> list[Callable[[], object]]:
     """Let a source go on with other options, and maybe another connector; return what closes."""
     inlets, sources = engine.work.inlets, engine.defined.sources
-    way, was = inlets.forget(name), sources.get(name)  # opened again with the options of now
+    way, was = inlets.ways.forget(name), sources.get(name)  # opened again with the options of now
     ends: list[Callable[[], object]] = [] if way is None else [way]
     if made is not None:
         sources[name] = made
         inlets.away.forget(name)
         if was is not None:
-            ends.append(partial(inlets.close_source, was))
+            ends.append(partial(inlets.threads.close, was))
     return ends
 
 
@@ -227,13 +223,13 @@ def drop(engine: Engine, name: str, *, cascade: bool = False) -> tuple[str, ...]
     """Drop a relation and, if asked, all that reads it."""
     with engine.changing(f"DROP {name}"):
         dependents = engine.defined.catalog.registry.all_dependents(name)
-        sinks = engine.outputs.sinks.of((*dependents, name))
+        sinks = engine.outputs.sinks.books.of((*dependents, name))
         readers = [each for each in dependents if not _is_late_of(engine, each, name)]
         if (readers or sinks) and not cascade:
             raise HasDependents(name, (*readers, *sinks))
         dropped = (*reversed(dependents), name)
         ends = _part_from(engine, dropped, sinks)
-    call_all([*ends, engine.outputs.sinks.close_retired])
+    call_all([*ends, engine.outputs.sinks.waits.close_retired])
     return dropped
 
 
@@ -270,16 +266,16 @@ def drop_schema(engine: Engine, name: str, *, cascade: bool) -> None:
     with engine.changing(f"DROP SCHEMA {name}"):
         catalog = engine.defined.catalog
         own = [each for each in catalog.definitions if _is_in(name, each)]
-        all_sinks = [each.name for each in engine.outputs.sinks.sinks()]
+        all_sinks = [each.name for each in engine.outputs.sinks.books.sinks()]
         own_sinks = [each for each in all_sinks if _is_in(name, each)]
         if (own or own_sinks) and not cascade:
             raise SchemaNotEmpty(name, map(last_of, (*own, *own_sinks)))
         gone = {*own, *(each for one in own for each in catalog.registry.all_dependents(one))}
         dropped = tuple(each for each in reversed(list(catalog.in_order())) if each in gone)
-        read = {*engine.outputs.sinks.of(dropped), *own_sinks}
+        read = {*engine.outputs.sinks.books.of(dropped), *own_sinks}
         catalog.schemas = catalog.schemas.without(name)
         ends = _part_from(engine, dropped, [each for each in all_sinks if each in read])
-    call_all([*ends, engine.outputs.sinks.close_retired])
+    call_all([*ends, engine.outputs.sinks.waits.close_retired])
 
 
 def _is_in(schema: str, identity: str) -> bool:
@@ -335,158 +331,3 @@ def _is_late_of(engine: Engine, name: str, view: str) -> bool:
     """Whether a relation only takes a view's late rows, and goes with it."""
     found = engine.defined.catalog.definitions[name]
     return isinstance(found, LateDefinition) and found.view == view
-
-
-def define_sink(
-    engine: Engine, definition: SinkDefinition, connector: SinkConnector | None = None
-) -> SinkDefinition:
-    """Define a sink, and wait a while until it has all rows of now; if it refuses them, it is gone.
-
-    A connector is given if it is an object of Python code. One that is known goes on from where
-    it was.
-    """
-    sinks, name = engine.outputs.sinks, definition.name
-    if connector is not None:
-        with engine.ledger.turn(f"the sink {name}"):
-            if sinks.attach(name, definition.relation, connector):
-                return definition
-    engine.ledger.turn.refuse_inside(f"CREATE SINK {name}")
-    definition.rule  # noqa: B018 - is checked
-    options = with_absolute_sink_paths(definition.connector, definition.options)
-    if options != definition.options:
-        sql = with_source_options(definition.sql, options)
-        definition = replace(definition, options=options, sql=sql)
-    made = connector or _built(engine, definition)
-    with kept(name, made):
-        sinks.refuse_shared(made, name)
-    begun(name, made, sinks.limits.timeout)
-    with kept(name, made):
-        definition = _add_sink(engine, definition, made)
-    try:
-        sinks.await_first(definition)
-    except Exception:
-        drop_sink(engine, name)
-        raise
-    return definition
-
-
-def _built(engine: Engine, definition: SinkDefinition) -> SinkConnector:
-    """Build a connector; one that takes for ever keeps nobody but its thread."""
-    sinks, name = engine.outputs.sinks, definition.name
-    return bounded(
-        name,
-        lambda: sinks.build(definition),
-        sinks.limits.timeout,
-        lambda late: end_aside(name, late),
-    )
-
-
-def _add_sink(
-    engine: Engine, definition: SinkDefinition, connector: SinkConnector
-) -> SinkDefinition:
-    """Commit that there is a sink, and let it have a connector."""
-    sinks, relation = engine.outputs.sinks, definition.relation
-    with engine.changing(f"CREATE SINK {definition.name}"):
-        sinks.refuse_shared(connector, definition.name)  # again: somebody may have been faster
-        if definition.connector != OBJECT:
-            engine.defined.catalog.schemas.require(definition.name)
-        definition = replace(
-            definition,
-            relation=engine.defined.catalog.resolve(relation),
-            from_epoch=engine.outputs.changelog.reach(engine.snapshot(), relation),
-            promise=str(getattr(connector, "promise", AT_LEAST_ONCE)),
-            born=engine.ledger.next_revision,
-        )
-        with sinks.adding(definition):
-            engine.work.materialization.tap()
-        sinks.connect(definition, connector)
-    return definition
-
-
-def drop_sink(engine: Engine, name: str) -> None:
-    """Forget a sink; what it has written stays."""
-    sinks = engine.outputs.sinks
-    with engine.changing(f"DROP SINK {name}"), sinks.removing([name]):
-        engine.work.materialization.tap()
-    sinks.close_retired()
-
-
-def alter_sink(engine: Engine, name: str, given: Mapping[str, str]) -> SinkDefinition:
-    """Give a sink other options; it goes on where it is, through a connector that is built of them.
-
-    One that writes to another place then starts there with all rows, like a new one. Nothing is
-    changed before the new connector is built, and has accepted a place that is new.
-    """
-    sinks = engine.outputs.sinks
-    engine.ledger.turn.refuse_inside(f"ALTER SINK {name}")
-    old = sinks.definition(name)
-    if old.connector == OBJECT:
-        raise NotSupported(f'altering "{name}", a sink of Python code', "change that code")
-    if any(each.lower() == "connector" for each in given):
-        raise NotSupported("another connector for a sink", "drop it, and create it anew")
-    options = with_absolute_sink_paths(old.connector, merged(old.options, given))
-    if options == old.options:
-        return old
-    new = replace(old, options=options, sql=with_source_options(old.sql, options))
-    new.rule  # noqa: B018 - is checked
-    made = _built(engine, new)
-    with kept(name, made):
-        sinks.refuse_shared(made, name)
-        is_elsewhere = _is_elsewhere(_before(engine, old), made, old)
-    if is_elsewhere:
-        begun(name, made, sinks.limits.timeout)
-    with kept(name, made):
-        new = _alter_sink(engine, old, new, made, anew=is_elsewhere)
-    sinks.settle([name])
-    return new
-
-
-def _before(engine: Engine, old: SinkDefinition) -> SinkConnector | None:
-    """Return what a sink has written through, or what is built like it; None if it is away."""
-    known = engine.outputs.sinks.connector(old.name)
-    if known is not None:
-        return known
-    try:
-        made = _built(engine, old)
-    except LaminarError:
-        return None
-    end_aside(old.name, made)  # only where it would write is asked
-    return made
-
-
-def _is_elsewhere(before: SinkConnector | None, now: SinkConnector, old: SinkDefinition) -> bool:
-    """Whether a sink would write to another place; that of one that is away is not known.
-
-    Raises:
-        NotSupported: to the same place, but in a way that what is there does not fit.
-    """
-    target = getattr(now, "target", None)
-    if target is None:
-        return False
-    if before is None or getattr(before, "target", None) != target:
-        return True
-    if getattr(before, "layout", None) != getattr(now, "layout", None):
-        hint = "name another place in the same statement, or drop the sink and create it anew"
-        raise NotSupported(f'altering how "{old.name}" writes to {target}', hint)
-    return False
-
-
-def _alter_sink(
-    engine: Engine, old: SinkDefinition, new: SinkDefinition, made: SinkConnector, *, anew: bool
-) -> SinkDefinition:
-    """Commit that a sink has other options, and let it have its connector."""
-    sinks = engine.outputs.sinks
-    with engine.changing(f"ALTER SINK {new.name}"):
-        if new.name not in sinks.names or sinks.definition(new.name) is not old:
-            raise NotSupported(
-                f'altering "{new.name}", which was altered meanwhile', "say it again"
-            )
-        sinks.refuse_shared(made, new.name)
-        if anew:
-            reach = engine.outputs.changelog.reach(engine.snapshot(), new.relation)
-            new = replace(new, from_epoch=reach)
-        new = replace(new, promise=str(getattr(made, "promise", AT_LEAST_ONCE)))
-        with sinks.altering(new, anew=anew):
-            engine.ledger.recommit()
-        sinks.connect(new, made)
-    return new

@@ -19,8 +19,8 @@ from laminar.errors import NotSupported, RowNotFound, SqlSyntaxError
 from laminar.model.quoting import backquoted
 from laminar.model.same_row import sought
 from laminar.model.trace import ARRIVAL, WEIGHT
+from laminar.runtime.catalog.column_rules import completed, default_values
 from laminar.runtime.catalog.definitions import TableDefinition
-from laminar.runtime.ingest.column_rules import completed, default_values
 from laminar.runtime.ingest.primary_keys import clashes, refuse_found, replacement
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.runtime.spark.session_functions import known_functions

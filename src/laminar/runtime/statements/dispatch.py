@@ -28,23 +28,21 @@ from laminar.runtime.engine.recover import restore
 from laminar.runtime.ingest.primary_keys import refuse_unfit_keys
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.statements.create_drop import (
-    alter_sink,
     alter_source,
     create_schema,
     create_table,
     create_view,
-    define_sink,
     drop,
     drop_schema,
-    drop_sink,
     is_schema,
 )
-from laminar.runtime.statements.error_places import ABOUT_A_STATEMENT, placed
+from laminar.runtime.statements.create_sink import alter_sink, define_sink, drop_sink
 from laminar.runtime.statements.pause import gate, pause, resume
 from laminar.runtime.statements.replace import alter_view, replace_view
 from laminar.runtime.statements.show import Listing, Showing, find_sink
 from laminar.runtime.statements.user_code import create_function, drop_function
 from laminar.sql import statements as s
+from laminar.sql.error_places import ABOUT_A_STATEMENT, placed
 from laminar.sql.foreign_code import foreign_code
 from laminar.sql.intervals import micros
 from laminar.sql.resolved_statements import Resolved, in_full, resolved
@@ -234,7 +232,7 @@ class StatementRunner:
     def _sink(self, name: str) -> str:
         found = find_sink(self._engine, name)
         if found is None:
-            raise UnknownRelation(name, sorted(self._engine.outputs.sinks.names))
+            raise UnknownRelation(name, sorted(self._engine.outputs.sinks.books.defined))
         return found
 
     def _drop(self, statement: s.Drop) -> None:

@@ -27,8 +27,7 @@ from laminar.errors import (
     UnknownColumn,
 )
 from laminar.model.trace import ARRIVAL, WEIGHT
-from laminar.runtime.catalog.definitions import TableDefinition
-from laminar.runtime.ingest.column_rules import (
+from laminar.runtime.catalog.column_rules import (
     BROKEN,
     completed,
     default_of,
@@ -36,6 +35,7 @@ from laminar.runtime.ingest.column_rules import (
     kept,
     refuse_generated,
 )
+from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.primary_keys import refuse_twice
 from laminar.runtime.spark.error_translation import SPARK_FAILS, explain_refusal
 from laminar.runtime.statements.current_rows import CurrentRows, collected

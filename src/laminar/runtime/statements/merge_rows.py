@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from laminar.delta.change import columns, quote
 from laminar.errors import MergeConflict, UnknownColumn
 from laminar.model.trace import ARRIVAL, WEIGHT
-from laminar.runtime.ingest.column_rules import default_of, instead, refuse_generated
+from laminar.runtime.catalog.column_rules import default_of, instead, refuse_generated
 from laminar.sql.statements import Merge, MergeAction, MergeClause, MergeKind
 
 if TYPE_CHECKING:

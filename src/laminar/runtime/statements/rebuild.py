@@ -66,7 +66,9 @@ def _rebuild(engine: Engine, old: ViewDefinition, new: ViewDefinition) -> None:
 
 def _told_of(engine: Engine, name: str) -> list[str]:
     """Return the sinks that hear of a view, or of one that depends on it."""
-    return engine.outputs.sinks.of((name, *engine.defined.catalog.registry.all_dependents(name)))
+    return engine.outputs.sinks.books.of(
+        (name, *engine.defined.catalog.registry.all_dependents(name))
+    )
 
 
 def _put(

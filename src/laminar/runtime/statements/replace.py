@@ -47,7 +47,7 @@ def _replace(engine: Engine, definition: ViewDefinition) -> bool:
         raise NotSupported(f'replacing where late rows of "{old.name}" go', hint)
     registry = engine.defined.catalog.registry
     affected = (old.name, *registry.all_dependents(old.name))
-    sinks = engine.outputs.sinks.of(affected)
+    sinks = engine.outputs.sinks.books.of(affected)
     if sinks:
         hint = f"drop the sink {sinks[0]} first, and create it again"
         raise NotSupported(f'replacing "{old.name}", whose changes a sink publishes', hint)
@@ -70,7 +70,7 @@ def rebuild_callers(engine: Engine, function: str, callers: tuple[str, ...]) -> 
     registry = catalog.registry
     wanted = {*callers, *(each for name in callers for each in registry.all_dependents(name))}
     affected = [name for name in registry.topo_order() if name in wanted]
-    sinks = engine.outputs.sinks.of(affected)
+    sinks = engine.outputs.sinks.books.of(affected)
     if sinks:
         hint = f"drop the sink {sinks[0]} first, and create it again"
         raise NotSupported(f'replacing "{function}", whose changes a sink publishes', hint)

@@ -115,7 +115,7 @@ class Showing:
 
     def _describe_sink(self, name: str) -> Any:
         sinks = self._engine.outputs.sinks
-        found, status = sinks.definition(name), sinks.status(name)
+        found, status = sinks.books.defined[name], sinks.progress.status(name)
         options = (f"{option} = {value}" for option, value in shown_options(found.options))
         facts = {
             "sink": name,
@@ -150,7 +150,7 @@ class Showing:
         return self._listing(["name", "connector"], rows)
 
     def _sinks(self, schema: str) -> Any:
-        schemas, known = self._catalog.schemas, self._engine.outputs.sinks.statuses()
+        schemas, known = self._catalog.schemas, self._engine.outputs.sinks.progress.statuses()
         rows = [
             (
                 schemas.shown(each.name),
@@ -159,7 +159,7 @@ class Showing:
                 each.promise,
                 known[each.name].state,
             )
-            for each in self._engine.outputs.sinks.sinks()
+            for each in self._engine.outputs.sinks.books.sinks()
             if each.name in known and schemas.of(each.name) == schema
         ]
         return self._listing(["name", "relation", "connector", "promise", "state"], rows)
@@ -177,14 +177,14 @@ class Showing:
         sink = find_sink(self._engine, name)
         reads: dict[str, Sequence[str]] = dict(self._catalog.registry.dependency_map())
         if sink is not None:
-            reads[sink] = [each.relation for each in self._engine.outputs.sinks.sinks()
+            reads[sink] = [each.relation for each in self._engine.outputs.sinks.books.sinks()
                            if each.name == sink]  # fmt: skip
         lines = dependency_lines(sink or self._catalog.resolve(name), reads)
         return self._listing(["dependencies"], [(line,) for line in lines])
 
     def _created(self, name: str) -> str:
         sink = find_sink(self._engine, name)
-        for each in self._engine.outputs.sinks.sinks():
+        for each in self._engine.outputs.sinks.books.sinks():
             if each.name == sink:
                 return self._in_full(shown_sql(each.sql, each.connector))
         definition = self._catalog.definitions[self._catalog.resolve(name)]
@@ -289,7 +289,7 @@ class Showing:
         """Answer EXPLAIN DAG."""
         catalog = self._catalog
         found = [each.told() for each in groups_of(catalog) if each.number is not None]
-        sinks = [(each.name, each.relation) for each in self._engine.outputs.sinks.sinks()]
+        sinks = [(each.name, each.relation) for each in self._engine.outputs.sinks.books.sinks()]
         lines = explain_dag(catalog.dag, catalog.programs, found, sinks, catalog.relations)
         return self._plan(lines + self._prefixes())
 
@@ -320,7 +320,7 @@ class Showing:
 
 def find_sink(engine: Engine, name: str) -> str | None:
     """Return a sink's name as it was defined, if there is one."""
-    known = (each.name for each in engine.outputs.sinks.sinks())
+    known = (each.name for each in engine.outputs.sinks.books.sinks())
     return next((each for each in known if each.lower() == name.lower()), None)
 
 

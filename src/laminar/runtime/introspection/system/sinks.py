@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def _sinks(engine: Engine, snapshot: Snapshot) -> Rows:
-    known = engine.outputs.sinks.statuses()
-    for sink in engine.outputs.sinks.sinks():
+    known = engine.outputs.sinks.progress.statuses()
+    for sink in engine.outputs.sinks.books.sinks():
         found = known.get(sink.name)
         if found is None:
             continue  # it was defined this moment

@@ -11,7 +11,7 @@ from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
 from laminar.runtime.catalog.redaction import shown_definition, shown_options
 from laminar.runtime.epoch.late_rows import read_kept
 from laminar.runtime.event_time.late_batch import LATE_ROWS
-from laminar.runtime.ingest.away_sources import SourceHealth
+from laminar.runtime.ingest.source_health import SourceHealth
 from laminar.runtime.introspection.system.table import Rows, SystemTable, columns
 from laminar.store.source_notes import SourceNotes
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _sources(engine: Engine, snapshot: Snapshot) -> Rows:
-    health = engine.work.inlets.health()
+    health = engine.work.inlets.health.all()
     if engine.env.read_only:
         notes = SourceNotes(engine.env.root).read()
         health |= {name: SourceHealth(**each) for name, each in notes.items()}

@@ -21,7 +21,7 @@ def _topology(engine: Engine, snapshot: Snapshot) -> Rows:
     dag, programs = snapshot.catalog.dag, snapshot.catalog.programs
     name = {node.id: node.name for node in dag.nodes.values()}
     outlets: dict[str, list[str]] = {}
-    for sink in engine.outputs.sinks.sinks():
+    for sink in engine.outputs.sinks.books.sinks():
         outlets.setdefault(sink.relation, []).append(sink.name)
     waves = wave_of(dag)
     for node in dag.nodes.values():
@@ -38,7 +38,7 @@ def _topology(engine: Engine, snapshot: Snapshot) -> Rows:
             waves[node.id],
             program.strategy.value if program else None,
         )
-    for place, sink in enumerate(engine.outputs.sinks.sinks()):
+    for place, sink in enumerate(engine.outputs.sinks.books.sinks()):
         inner = dag.node_id_by_name(sink.relation)
         wave = waves[inner] + 1 if inner is not None else 0
         kind = DagNodeType.SINK.value
@@ -59,7 +59,7 @@ def _edges(engine: Engine, snapshot: Snapshot) -> Rows:
             edge.target_port,
             epoch_of(target, snapshot),
         )
-    for place, sink in enumerate(engine.outputs.sinks.sinks()):
+    for place, sink in enumerate(engine.outputs.sinks.books.sinks()):
         channel = DagChannelType.SPSC.value
         edge_id = len(dag.edges) + place
         yield (
@@ -69,7 +69,7 @@ def _edges(engine: Engine, snapshot: Snapshot) -> Rows:
             channel,
             0,
             0,
-            engine.outputs.sinks.cursor(sink.name),
+            engine.outputs.sinks.books.cursor(sink.name),
         )
 
 

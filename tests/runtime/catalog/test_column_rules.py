@@ -16,8 +16,7 @@ from laminar.errors import (
     TextTooLong,
 )
 from laminar.model.trace import WEIGHT
-from laminar.runtime.catalog.definitions import TableDefinition
-from laminar.runtime.ingest.column_rules import (
+from laminar.runtime.catalog.column_rules import (
     BROKEN,
     completed,
     default_of,
@@ -26,6 +25,7 @@ from laminar.runtime.ingest.column_rules import (
     refuse_generated,
     refuse_unfit_rules,
 )
+from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.testing import FixedTyper
 
 TABLE = TableDefinition(

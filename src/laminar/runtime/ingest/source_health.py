@@ -1,4 +1,7 @@
-"""Sources whose connector could not be built, or does not answer: away, and tried again."""
+"""How sources are doing: which are away and when they are tried again, and what is shown of all.
+
+A source is away if its connector could not be built, or does not answer.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,13 @@ from typing import Any
 
 from laminar.errors import ConnectorHung, LaminarError, RowDoesNotFit, SourceAway
 from laminar.errors.secrets import told
+from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.connector_building import Building
+from laminar.runtime.ingest.connector_inlet import SourceInlet
+from laminar.runtime.ingest.inlet import Positions
+from laminar.runtime.ingest.open_inlets import OpenInlets
+from laminar.store.source_notes import SourceNotes
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
@@ -137,3 +145,63 @@ class AwaySources:
         building = self._building.pop(name, None)
         if building is not None:
             building.abandon()
+
+
+class HealthReport:
+    """What is shown of the sources that a connector brings rows to.
+
+    Args:
+        defined: the tables.
+        ledger: says which sources are gated.
+        ways: the ways in that are open.
+        away: the sources that have none.
+        notes: where others read it who only have the folder.
+        clock: seconds, as ways in count them.
+        wall: milliseconds from 1970.
+    """
+
+    def __init__(
+        self,
+        defined: Defined,
+        ledger: Positions,
+        ways: OpenInlets,
+        away: AwaySources,
+        notes: SourceNotes,
+        clock: Callable[[], float],
+        wall: Callable[[], int],
+    ) -> None:
+        self._defined = defined
+        self._ledger = ledger
+        self._ways = ways
+        self._away = away
+        self._notes = notes
+        self._clock = clock
+        self._wall = wall
+
+    def all(self) -> dict[str, SourceHealth]:
+        """Return how each of them is doing."""
+        gated = self._ledger.manifest.state.gated
+        return {
+            name: self._of(name, is_gated=name in gated)
+            for name, each in self._defined.tables().items()
+            if each.connector is not None
+        }
+
+    def note(self) -> None:
+        """Let those know who read the folder which sources do not run, and why."""
+        found = self.all().items()
+        broken = {name: each for name, each in found if each.state in (AWAY, FAILING)}
+        self._notes.write({name: each.to_json() for name, each in broken.items()})
+
+    def _of(self, name: str, *, is_gated: bool) -> SourceHealth:
+        away, inlet = self._away.get(name), self._ways.get(name)
+        if away is not None:
+            return SourceHealth(AWAY, away.reason, away.attempts, self._at(away.next_try))
+        if isinstance(inlet, SourceInlet) and inlet.error is not None:
+            at = self._at(inlet.next_poll)
+            return SourceHealth(FAILING, reason_of(inlet.error), inlet.failures, at)
+        return SourceHealth("gated" if is_gated else "running")
+
+    def _at(self, due: float) -> int:
+        """Return a time of the ways in as milliseconds from 1970."""
+        return self._wall() + round((due - self._clock()) * 1000)

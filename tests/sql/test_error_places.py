@@ -14,8 +14,8 @@ from laminar.errors import (
     UnknownOption,
     UnknownRelation,
 )
-from laminar.runtime.statements.error_places import placed
 from laminar.sql import parse_script
+from laminar.sql.error_places import placed
 
 SCRIPT = """CREATE TABLE t (a INT);
   CREATE MATERIALIZED VIEW v AS
