@@ -2,6 +2,7 @@
 
 from laminar.connectors import datagen, files, sink_console, sink_files, sink_sqlite
 from laminar.connectors.datagen import DatagenSource
+from laminar.connectors.declared_options import Option, OptionType
 from laminar.connectors.files import FilesSource
 from laminar.connectors.options import Options
 from laminar.connectors.sink import (
@@ -33,11 +34,14 @@ from laminar.connectors.source_registry import (
     with_absolute_paths,
 )
 
-register_source(files.NAME, files.files_source, alterable=files.ALTERABLE, paths=("path",))
-register_source(datagen.NAME, datagen.datagen_source, alterable=datagen.ALTERABLE)
-register_sink(sink_files.NAME, sink_files.files_sink, paths=("path",))
-register_sink(sink_console.NAME, sink_console.console_sink)
-register_sink(sink_sqlite.NAME, sink_sqlite.sqlite_sink, paths=("path",))
+register_source(files.NAME, files.files_source, about=files.ABOUT, options=files.OPTIONS)
+register_source(datagen.NAME, datagen.datagen_source, about=datagen.ABOUT, options=datagen.OPTIONS)
+for _sink, _factory in (
+    (sink_files, sink_files.files_sink),
+    (sink_console, sink_console.console_sink),
+    (sink_sqlite, sink_sqlite.sqlite_sink),
+):
+    register_sink(_sink.NAME, _factory, about=_sink.ABOUT, options=_sink.OPTIONS)
 
 __all__ = [
     "AcknowledgedSource",
@@ -47,6 +51,8 @@ __all__ = [
     "ExplainingSource",
     "FilesSource",
     "Offset",
+    "Option",
+    "OptionType",
     "Options",
     "SinkConnector",
     "SinkFactory",

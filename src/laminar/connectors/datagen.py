@@ -1,22 +1,5 @@
 """The connector `datagen`: rows made up from their numbers, the same ones every time.
 
-| option | meaning |
-|---|---|
-| `rows_total` | how many rows there are; default: no end |
-| `rows_per_batch` | how many rows an epoch takes; default 100000 |
-| `seed` | another seed gives other rows; default 0 |
-| `fields.<column>.kind` | `sequence`, `random`, `choice` or `timestamp` |
-| `fields.<column>.nulls` | share of NULLs from 0 to 1; default 0 |
-| `fields.<column>.start`, `.step` | sequence: first value and distance; default 0 and 1 |
-| `fields.<column>.prefix` | sequence of strings: what stands before the number |
-| `fields.<column>.min`, `.max` | random: whole numbers and dates up to `max`, others below it |
-| `fields.<column>.decimals` | random DOUBLE or FLOAT: digits after the point; default 2 |
-| `fields.<column>.length` | random string: its length, up to 32; default 8 |
-| `fields.<column>.values` | choice: values with commas between them |
-| `fields.<column>.start`, `.step` | timestamp: of row 0, and between rows; 2024-01-01, 1 second |
-
-ALTER SOURCE may set `rows_total` and `rows_per_batch`.
-
 Without a kind, a TIMESTAMP is `timestamp`, a STRING `choice` among ten, a first column of whole
 numbers `sequence`, and everything else `random`.
 """
@@ -26,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laminar.connectors.datagen_fields import Generator, generator
+from laminar.connectors.declared_options import Option, OptionType
 from laminar.connectors.options import Options
 from laminar.connectors.source import Offset
 from laminar.connectors.source_registry import SourceSpec
@@ -36,8 +20,60 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAME = "datagen"
-ALTERABLE = ("rows_total", "rows_per_batch")
-"""Options that may be changed: row n is the same under all of them."""
+ABOUT = "rows made up from their numbers, the same ones every time"
+OPTIONS = (
+    # Row n is the same under both.
+    Option(
+        "rows_total",
+        "how many rows there are",
+        OptionType.INTEGER,
+        "no end",
+        at_least=0,
+        is_alterable=True,
+    ),
+    Option(
+        "rows_per_batch",
+        "how many rows an epoch takes",
+        OptionType.INTEGER,
+        "100000",
+        at_least=1,
+        is_alterable=True,
+    ),
+    Option("seed", "another seed gives other rows", OptionType.INTEGER, "0"),
+    Option(
+        "fields.<column>.kind",
+        "how its values are made",
+        OptionType.CHOICE,
+        "by its type",
+        choices=("sequence", "random", "choice", "timestamp"),
+    ),
+    Option("fields.<column>.nulls", "share of NULLs, from 0 to 1", OptionType.NUMBER, "0"),
+    Option(
+        "fields.<column>.start", "sequence, timestamp: the first value", default="0, 2024-01-01"
+    ),
+    Option(
+        "fields.<column>.step",
+        "sequence, timestamp: the distance between rows",
+        default="1, 1 second",
+    ),
+    Option(
+        "fields.<column>.prefix",
+        "sequence of strings: what stands before the number",
+        default="its name and -",
+    ),
+    Option("fields.<column>.min", "random: the least value"),
+    Option("fields.<column>.max", "random: whole numbers and dates up to it, others below it"),
+    Option(
+        "fields.<column>.decimals",
+        "random DOUBLE or FLOAT: digits after the point",
+        OptionType.INTEGER,
+        "2",
+    ),
+    Option(
+        "fields.<column>.length", "random string: its length, up to 32", OptionType.INTEGER, "8"
+    ),
+    Option("fields.<column>.values", "choice: values with commas between them"),
+)
 
 
 class DatagenSource:

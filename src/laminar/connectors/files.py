@@ -1,20 +1,9 @@
 r"""The connector `files`: the files of a folder, in the order of their names.
 
-| option | meaning |
-|---|---|
-| `path` | a folder, or one file; stored absolute |
-| `format` | `json` (one object per line), `csv` or `parquet`; default: by the files' names |
-| `pattern` | which files of the folder, such as `trades-*.json`; default: by the format |
-| `max_files_per_batch` | how many files an epoch takes at most; default: all there are |
-| `header` | CSV: whether the first line names the columns; default `true` |
-| `delimiter` | CSV: what stands between values, `\t` is a tab; default `,` |
-
 A file must be complete when it gets its name: write it elsewhere, or under a name that starts
 with `.` or `_`, and rename it. New files must sort behind the old ones, and files must stay as
 they are; one that appears before the last file taken, or vanishes, is an error and not a gap.
 On a cluster the path must be the same on all machines.
-
-ALTER SOURCE may set `path` (the same files elsewhere) and `max_files_per_batch`.
 
 Times without a zone are UTC. JSON and CSV rows that do not fit the schema stop the epoch with
 the file and the line; missing JSON fields are NULL, unknown ones are not looked at.
@@ -33,6 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from laminar.connectors.arrow_types import arrow_schema
+from laminar.connectors.declared_options import Option, OptionType
 from laminar.connectors.file_formats import COMPRESSED, PATTERNS, FileFormat, file_format
 from laminar.connectors.misfit import Misfits
 from laminar.connectors.options import Options
@@ -46,8 +36,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAME = "files"
-ALTERABLE = ("path", "max_files_per_batch")
-"""Options that may be changed: files are counted by their names, wherever their folder is."""
+ABOUT = "the files of a folder, in the order of their names"
+OPTIONS = (
+    # Files are counted by their names, wherever their folder is.
+    Option("path", "a folder, or one file", OptionType.PATH, is_required=True, is_alterable=True),
+    Option(
+        "format",
+        "JSON has one object per line",
+        OptionType.CHOICE,
+        "by the files' names",
+        choices=tuple(PATTERNS),
+    ),
+    Option("pattern", "which files of the folder, such as `trades-*.json`", default="by format"),
+    Option(
+        "max_files_per_batch",
+        "how many files an epoch takes at most",
+        OptionType.INTEGER,
+        "all there are",
+        at_least=1,
+        is_alterable=True,
+    ),
+    Option("header", "CSV: whether the first line names the columns", OptionType.BOOLEAN, "true"),
+    Option("delimiter", "CSV: what stands between values; `\\t` is a tab", default=","),
+)
 ARROW_LIMIT = 256 << 20
 """Bytes of a batch up to which one process reads it faster than Spark would."""
 

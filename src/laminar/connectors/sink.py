@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from laminar.connectors.factories import Factories
+from laminar.connectors.declared_options import Option
+from laminar.connectors.factories import Entry, Factories
 from laminar.model.quoting import backquoted
 from laminar.model.schema import Schema
 from laminar.model.trace import WEIGHT
@@ -75,17 +76,31 @@ _FACTORIES: Factories[SinkSpec, SinkConnector] = Factories(close_sink)
 
 
 def register_sink(
-    name: str, factory: SinkFactory, *, secrets: Iterable[str] = (), paths: Iterable[str] = ()
+    name: str,
+    factory: SinkFactory,
+    *,
+    about: str = "",
+    options: Iterable[Option] | None = None,
+    secrets: Iterable[str] = (),
+    paths: Iterable[str] = (),
 ) -> None:
     """Make a connector known; a later one of the same name takes its place.
 
     Args:
         name: what it is called after `connector =`.
         factory: builds it.
+        about: what it is, in a sentence.
+        options: all of its options: they are checked before it is built, and shown by DESCRIBE
+            CONNECTOR. Without them, those that it reads while it is built are its own.
         secrets: names of its options that are never shown, besides those that sound like one.
         paths: options that are paths of this machine; relative ones are stored absolute.
     """
-    _FACTORIES.register(name, factory, secrets, paths)
+    _FACTORIES.register(name, factory, about=about, options=options, secrets=secrets, paths=paths)
+
+
+def sink_entry(connector_name: str) -> Entry[SinkSpec, SinkConnector] | None:
+    """Return what is known of a connector; None if there is none of that name."""
+    return _FACTORIES.entry(connector_name)
 
 
 def with_absolute_sink_paths(connector_name: str, options: Mapping[str, str]) -> dict[str, str]:

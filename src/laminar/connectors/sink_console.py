@@ -1,15 +1,11 @@
-"""The sink `console`: prints what each epoch changed.
-
-| option | meaning |
-|---|---|
-| `limit` | how many rows of an epoch are printed at most; default 20 |
-"""
+"""The sink `console`: prints what each epoch changed."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
+from laminar.connectors.declared_options import Option, OptionType
 from laminar.connectors.options import Options
 from laminar.connectors.sink import SinkSpec
 from laminar.model.trace import WEIGHT
@@ -18,6 +14,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 NAME = "console"
+ABOUT = "prints what each epoch changed"
+OPTIONS = (
+    Option(
+        "limit",
+        "how many rows of an epoch are printed at most",
+        OptionType.INTEGER,
+        "20",
+        at_least=1,
+    ),
+)
 
 
 class ConsoleSink:

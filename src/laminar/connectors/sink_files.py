@@ -1,10 +1,5 @@
 """The sink `files`: one file per epoch that changed something, named by the epoch's number.
 
-| option | meaning |
-|---|---|
-| `path` | a folder; it is created |
-| `format` | `json` (one object per line), `csv` (with a header) or `parquet`; default `json` |
-
 A row has the columns of the view, `__change` (`insert` or `delete`) and `__epoch`. Deletions come
 first. A file appears complete under its name. After a crash an epoch is written again and takes
 the place of the first, so whoever reads the folder sees every change once. The source `files`
@@ -23,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from laminar.connectors import sink
+from laminar.connectors.declared_options import Option, OptionType
 from laminar.connectors.options import Options
 from laminar.connectors.sink import CHANGE, SinkSpec, change_rows
 from laminar.errors.connectors import BadOption
@@ -33,6 +29,17 @@ if TYPE_CHECKING:
 
 NAME = "files"
 FORMATS = ("json", "csv", "parquet")
+ABOUT = "one file per epoch that changed something"
+OPTIONS = (
+    Option("path", "a folder; it is created", OptionType.PATH, is_required=True),
+    Option(
+        "format",
+        "JSON has one object per line, CSV a header",
+        OptionType.CHOICE,
+        "json",
+        choices=FORMATS,
+    ),
+)
 
 _EPOCH_FILE = re.compile(r"\d{12}\.(json|csv|parquet)")
 _WORK_FOLDER = re.compile(r"\.\d{12}\.(json|csv|parquet)\.[0-9a-f]{8}")

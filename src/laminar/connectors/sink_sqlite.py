@@ -1,12 +1,5 @@
 """The sink `sqlite`: a table that follows a view, in a database of SQLite.
 
-| option | meaning |
-|---|---|
-| `path` | the file of the database; it is created |
-| `table` | the table, which must not be there yet; default: the name of the view |
-| `mode` | `mirror` (the rows of the view, default) or `changelog` (every change is a row) |
-| `key` | for `mirror`: columns that tell rows apart, with commas between; default: those known |
-
 What an epoch changes, and the number of the epoch, are written in one transaction. An epoch that
 comes again after a crash finds its number there and changes nothing. Times, dates and decimals
 are texts (times in UTC), nested values are JSON, and SQLite has no NaN: it is NULL.
@@ -21,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laminar.connectors import sink
+from laminar.connectors.declared_options import Option, OptionType
 from laminar.connectors.options import Options
 from laminar.connectors.sink import CHANGE, EPOCH, SinkSpec, change_rows
 from laminar.errors.connectors import BadOption
@@ -37,6 +31,23 @@ RECORD = "laminar_sinks"
 """The table that says up to which epoch each of the others has come."""
 
 _MODES = ("mirror", "changelog")
+ABOUT = "a table that follows a view, in a database of SQLite"
+OPTIONS = (
+    Option("path", "the file of the database; it is created", OptionType.PATH, is_required=True),
+    Option("table", "the table, which must not be there yet", default="the name of the view"),
+    Option(
+        "mode",
+        "mirror: the rows of the view; changelog: every change is a row",
+        OptionType.CHOICE,
+        "mirror",
+        choices=_MODES,
+    ),
+    Option(
+        "key",
+        "mirror: columns that tell rows apart, with commas between",
+        default="those known",
+    ),
+)
 _WAIT_SECONDS = 30.0
 _INDEXED = 16
 

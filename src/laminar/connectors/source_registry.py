@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from laminar.connectors.factories import Factories
+from laminar.connectors.declared_options import Option
+from laminar.connectors.factories import Entry, Factories
 from laminar.connectors.source import Source, close
 from laminar.model.schema import Schema
 
@@ -27,13 +28,12 @@ SourceFactory: TypeAlias = Callable[[SourceSpec], Source]
 _FACTORIES: Factories[SourceSpec, Source] = Factories(close)
 
 
-_ALTERABLE: dict[str, frozenset[str]] = {}
-
-
 def register_source(
     name: str,
     factory: SourceFactory,
     *,
+    about: str = "",
+    options: Iterable[Option] | None = None,
     alterable: Iterable[str] = (),
     paths: Iterable[str] = (),
     secrets: Iterable[str] = (),
@@ -43,18 +43,35 @@ def register_source(
     Args:
         name: what statements call it.
         factory: builds it.
+        about: what it is, in a sentence.
+        options: all of its options: they are checked before it is built, and shown by DESCRIBE
+            CONNECTOR. Without them, those that it reads while it is built are its own, and the
+            three below say what is special about some.
         alterable: options that ALTER SOURCE may set: neither what offsets mean nor what rows are
             between two of them depends on these.
         paths: options that are paths of this machine; relative ones are stored absolute.
         secrets: options that are never shown, besides those that sound like one.
     """
-    _FACTORIES.register(name, factory, secrets, paths)
-    _ALTERABLE[name.casefold()] = frozenset(alterable)
+    _FACTORIES.register(
+        name,
+        factory,
+        about=about,
+        options=options,
+        alterable=alterable,
+        paths=paths,
+        secrets=secrets,
+    )
+
+
+def source_entry(connector_name: str) -> Entry[SourceSpec, Source] | None:
+    """Return what is known of a connector; None if there is none of that name."""
+    return _FACTORIES.entry(connector_name)
 
 
 def alterable_options(connector_name: str) -> frozenset[str]:
     """Return the options of a connector that may be changed while it has offsets."""
-    return _ALTERABLE.get(connector_name.casefold(), frozenset())
+    found = _FACTORIES.entry(connector_name)
+    return frozenset() if found is None else found.alterable
 
 
 def with_absolute_paths(connector_name: str, options: Mapping[str, str]) -> dict[str, str]:
