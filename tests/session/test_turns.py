@@ -16,6 +16,7 @@ import pytest
 
 import laminar
 from laminar import DagBuilder
+from laminar.testing.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,15 +101,6 @@ def piped(table: laminar.Database, sink: Sink) -> laminar.Database:
     assert sink.taken == []
     table.execute("CREATE SINK k FROM t WITH (connector = 'remembering')")
     return table
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Wait for something that no event tells, for a minute at most."""
-    for _ in range(60_000):
-        if is_so():
-            return
-        threading.Event().wait(0.001)
-    pytest.fail("it never came")
 
 
 def cursor(db: laminar.Database, name: str = "k") -> int | None:
