@@ -28,6 +28,7 @@ from laminar.store import (
     durable_files,
     parquet,
 )
+from laminar.testing.crashes import Crash, crash_at
 
 from .stored import build, flip, segment
 
@@ -91,10 +92,6 @@ def test_what_was_in_flight_comes_again_without_its_source(tmp_path: Path) -> No
     assert list((tmp_path / "in_flight").iterdir()) == []
 
 
-class Crash(BaseException):
-    """Not an Exception: nothing that tidies up after errors may run."""
-
-
 def restored(root: Path) -> None:
     storage = CheckpointStorage(root)
     done = go_back(root, storage, ManifestStore(root), load(storage, 1))
@@ -115,13 +112,8 @@ def test_a_crash_at_any_point_of_a_restore(tmp_path: Path, monkeypatch: pytest.M
     assert {"in_flight.before_write", "restore.after_commit", "wal.after_sync"} <= set(points)
     for number, point in enumerate(points):
         root = shutil.copytree(tmp_path / "model", tmp_path / str(number))
-
-        def crash(at: str, wanted: str = point) -> None:
-            if at == wanted:
-                raise Crash
-
         with monkeypatch.context() as patch:
-            patch.setattr(durable_files, "failpoint", crash)
+            patch.setattr(durable_files, "failpoint", crash_at(point))
             with pytest.raises(Crash):
                 restored(root)
         newest = ManifestStore(root).latest()
@@ -148,12 +140,8 @@ def test_a_restore_that_is_cut_short_leaves_what_waited_before(
     entries = {4: made.in_flight["3"]}
     put_back(tmp_path, 2, storage.own_folder(made), entries)
 
-    def crash(point: str) -> None:
-        if point == "restore.after_bring":
-            raise Crash
-
     with monkeypatch.context() as patch:
-        patch.setattr(durable_files, "failpoint", crash)
+        patch.setattr(durable_files, "failpoint", crash_at("restore.after_bring"))
         with pytest.raises(Crash):
             go_back(tmp_path, storage, ManifestStore(tmp_path), load(storage, 1))
     again = InFlight(tmp_path, 2)

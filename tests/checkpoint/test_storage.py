@@ -13,6 +13,7 @@ from laminar.checkpoint import metadata as module
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
 from laminar.store import durable_files
+from laminar.testing.crashes import Crash, crash_at
 
 from .stored import build, flip
 
@@ -123,10 +124,6 @@ POINTS = [
 ]
 
 
-class Crash(BaseException):
-    """Not an Exception: nothing that tidies up after errors may run."""
-
-
 def test_the_script_knows_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     first, second = build(tmp_path, 2)
@@ -151,12 +148,8 @@ def test_a_crash_leaves_the_last_checkpoint(
     storage = CheckpointStorage(tmp_path)
     made = storage.save(draft(1, first), first, CONFIG)
 
-    def crash(at: str) -> None:
-        if at == point:
-            raise Crash
-
     with monkeypatch.context() as patch:
-        patch.setattr(durable_files, "failpoint", crash)
+        patch.setattr(durable_files, "failpoint", crash_at(point))
         with pytest.raises(Crash):
             _save_and_retain(storage, second)
     again = CheckpointStorage(tmp_path)

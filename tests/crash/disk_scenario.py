@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import laminar
 from laminar.checkpoint.aside import SET_ASIDE
+from laminar.testing.published import published
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,7 +149,7 @@ class Meeting:
         for name, query in VIEWS.items():
             assert self._bag(f"SELECT * FROM {name}") == self._bag(query), name
         expected = self._bag(f"SELECT * FROM {PUBLISHED}")
-        assert self._in_files() == expected
+        assert published(self.out) == expected
         assert not self._has_shop or self._in_shop() == expected
         assert may_be_damaged or self.db.recovery.damaged == ()
         left = [path for path in self.state.rglob("*.tmp") if SET_ASIDE not in path.parts]
@@ -165,17 +166,6 @@ class Meeting:
 
     def _bag(self, query: str) -> Counter[Row]:
         return Counter(self.db.sql(query).rows())
-
-    def _in_files(self) -> Counter[Row]:
-        held: Counter[Row] = Counter()
-        for path in sorted(self.out.glob("[0-9]*")):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                row = json.loads(line)
-                sign = 1 if row.pop("__change") == "insert" else -1
-                row.pop("__epoch")
-                held[tuple(row.values())] += sign
-            assert all(count >= 0 for count in held.values()), path
-        return +held
 
     def _in_shop(self) -> Counter[Row]:
         shop = sqlite3.connect(self.shop)

@@ -24,8 +24,7 @@ from pyspark.sql import SparkSession
 
 import laminar
 from laminar.session import Database
-
-from .workload import published
+from laminar.testing.published import published
 
 VIEWS = {
     "sums": "SELECT k, SUM(x) AS x, COUNT(*) AS n FROM t GROUP BY k",

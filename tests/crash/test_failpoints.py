@@ -7,7 +7,6 @@ an epoch, a compaction, a sink, a checkpoint, a restore and an opening after a c
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ import pytest
 
 import laminar
 from laminar.store import durable_files
+from laminar.testing.crashes import Crash, crash_at
 
 from .workload import acknowledge, apply, define, verify
 
@@ -30,18 +30,6 @@ ONCE = {"wal.after_create", "port.before_remove", "port.after_remove"}
 THOROUGH = os.environ.get("LAMINAR_TESTS") == "all"
 EVERY = 1 if int(os.environ.get("LAMINAR_KILLS", "0")) >= 10 else 4
 """Of all steps there are `make test-all` takes every fourth, `make soak` each."""
-
-
-class Crash(BaseException):
-    """Not an Exception: nothing that tidies up after errors may run."""
-
-
-def crash_at(point: str) -> Callable[[str], None]:
-    def reach(at: str) -> None:
-        if at == point:
-            raise Crash(point)
-
-    return reach
 
 
 def cycle(db: laminar.Database, acks: Path, count: int) -> None:

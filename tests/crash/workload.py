@@ -6,7 +6,6 @@ applied, and everything else follows from it.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ from typing import Any
 
 import laminar
 from laminar.testing.counted import counts
+from laminar.testing.published import published
 
 Row = tuple[Any, ...]
 
@@ -94,19 +94,6 @@ def bag(db: laminar.Database, query: str) -> Counter[Row]:
     """Return the rows of a query, times in UTC."""
     found = db.sql(query).arrow().to_pylist()
     return Counter(tuple(row.values()) for row in found)
-
-
-def published(out: Path) -> Counter[Row]:
-    """Return what the files of the sink add up to; no row may be taken back before it came."""
-    held: Counter[Row] = Counter()
-    for path in sorted(out.glob("[0-9]*")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            sign = 1 if row.pop("__change") == "insert" else -1
-            row.pop("__epoch")
-            held[tuple(row.values())] += sign
-        assert all(count >= 0 for count in held.values()), path
-    return +held
 
 
 def acknowledged(acks: Path) -> int:

@@ -22,6 +22,7 @@ from laminar.errors import (
     UnknownRelation,
 )
 from laminar.store import StateLock, durable_files
+from laminar.testing.waiting import until
 
 from . import numbers_source
 
@@ -62,15 +63,6 @@ def sink(db: laminar.Database) -> Sink:
     laminar.register_sink("waiting", lambda _spec: made)
     db.execute("CREATE TABLE t (n BIGINT); CREATE SINK k FROM t WITH (connector = 'waiting')")
     return made
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Wait for something that no event tells, for a minute at most."""
-    for _ in range(60_000):
-        if is_so():
-            return
-        threading.Event().wait(0.001)
-    pytest.fail("it never came")
 
 
 # Callbacks

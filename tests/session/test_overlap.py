@@ -14,6 +14,7 @@ import pytest
 
 import laminar
 from laminar.store import durable_files
+from laminar.testing.crashes import Crash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -255,10 +256,6 @@ def test_windows_close_as_they_would_have_alone(
         assert db.drain() is None
     assert expected["late_sums", BATCHES + 1]  # rows were late
     assert expected["total", BATCHES + 1] != expected["total", BATCHES]  # the end closed windows
-
-
-class Crash(BaseException):
-    """Not an Exception: nothing that tidies up after errors may run."""
 
 
 def crash_at(point: str, nth: int) -> Callable[[str], None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,23 +11,12 @@ import pytest
 import laminar
 from laminar import DagBuilder, RecoveryConfig, RecoveryMode
 from laminar.store import durable_files
+from laminar.testing.published import published
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-def published(folder: Path) -> Counter[tuple[Any, ...]]:
-    """What the sink's files add up to."""
-    held: Counter[tuple[Any, ...]] = Counter()
-    for path in sorted(folder.iterdir()):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            sign = 1 if row.pop("__change") == "insert" else -1
-            held[tuple(value for key, value in row.items() if key != "__epoch")] += sign
-    assert all(count >= 0 for count in held.values())
-    return +held
 
 
 def rows(db: laminar.Database, query: str) -> Counter[tuple[Any, ...]]:

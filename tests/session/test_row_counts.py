@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -15,6 +14,7 @@ from laminar.errors import SourceGap
 from laminar.model.row_counts import RowCounts
 from laminar.store import Range, durable_files
 from laminar.testing.counted import counts
+from laminar.testing.crashes import Crash, crash_at
 
 from .numbers_source import MADE, declared
 
@@ -25,18 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 EVERY = 1 if os.environ.get("LAMINAR_TESTS") == "all" else 9
-
-
-class Crash(BaseException):
-    """Not an Exception: nothing that tidies up after errors may run."""
-
-
-def crash_at(point: str) -> Callable[[str], None]:
-    def reach(at: str) -> None:
-        if at == point:
-            raise Crash(point)
-
-    return reach
 
 
 def held(db: laminar.Database, table: str) -> list[int]:

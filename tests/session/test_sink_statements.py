@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from laminar.cli.output import Format
 from laminar.cli.scripts import run_script
 from laminar.runtime.introspection.status import read_status
 from laminar.sql import parse_script
+from laminar.testing.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,15 +30,6 @@ PATIENCE = 60.0
 WHERE = (
     "SELECT state, reason, epoch, lag_epochs, attempts FROM laminar_system.sinks WHERE name = '{}'"
 )
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Wait for something that no event tells, for a minute at most."""
-    for _ in range(60_000):
-        if is_so():
-            return
-        threading.Event().wait(0.001)
-    pytest.fail("it never came")
 
 
 def total(folder: Path) -> Counter[Any]:

@@ -15,6 +15,7 @@ import pytest
 
 import laminar
 from laminar.store import durable_files
+from laminar.testing.crashes import Crash
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -228,7 +229,3 @@ def test_a_crash_between_any_two_writes_shows_in_no_sink(
         for again, path in (("files", out), ("sqlite", file)):
             with pytest.raises(laminar.BadOption):
                 db.execute(f"CREATE SINK z FROM v WITH (connector = {again}, path = '{path}')")
-
-
-class Crash(BaseException):
-    """Not an Exception: nothing that tidies up after errors may run."""

@@ -16,6 +16,7 @@ import pytest
 
 import laminar
 from laminar import DagBuilder
+from laminar.testing.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,13 +103,13 @@ def piped(table: laminar.Database, sink: Sink) -> laminar.Database:
     return table
 
 
-def until(is_so: Callable[[], object]) -> None:
-    """Wait for something that no event tells, for a minute at most."""
-    for _ in range(60_000):
-        if is_so():
-            return
-        threading.Event().wait(0.001)
-    pytest.fail("it never came")
+def stuck(db: laminar.Database, sink: Sink, others: Threads) -> Future[Any]:
+    """Begin to step on another thread, and return once the sink is called and does not return."""
+    sink.blocks = True
+    db.insert("t", [(1,)])
+    stepping = others.run(db.step)
+    assert sink.entered.wait(PATIENCE)
+    return stepping
 
 
 def cursor(db: laminar.Database, name: str = "k") -> int | None:
@@ -201,10 +202,7 @@ def test_listeners_hear_of_all_that_was_committed_whatever_failed(
 def test_a_slow_sink_keeps_nobody_from_defining_reading_inserting_or_stepping(
     piped: laminar.Database, sink: Sink, others: Threads
 ) -> None:
-    sink.blocks = True
-    piped.insert("t", [(1,)])
-    first = others.run(piped.step)
-    assert sink.entered.wait(PATIENCE)
+    first = stuck(piped, sink, others)
 
     def work() -> None:
         piped.execute("CREATE MATERIALIZED VIEW w AS SELECT n * 2 AS n FROM t")
@@ -344,10 +342,7 @@ def test_steps_of_two_threads_reach_a_sink_in_order_and_once(
 def test_a_sink_that_is_dropped_while_it_writes_is_closed_after_that(
     piped: laminar.Database, sink: Sink, others: Threads
 ) -> None:
-    sink.blocks = True
-    piped.insert("t", [(1,)])
-    first = others.run(piped.step)
-    assert sink.entered.wait(PATIENCE)
+    first = stuck(piped, sink, others)
     others.run(lambda: piped.execute("DROP SINK k")).result(PATIENCE)
     assert sink.closed == 0
     newer = Sink()
@@ -373,10 +368,7 @@ def test_closing_waits_for_a_sink_that_writes(
     db = laminar.connect(tmp_path / "state", spark=spark)
     db.execute("CREATE TABLE t (n BIGINT)")
     db.execute("CREATE SINK k FROM t WITH (connector = 'remembering')")
-    sink.blocks = True
-    db.insert("t", [(1,)])
-    stepping = others.run(db.step)
-    assert sink.entered.wait(PATIENCE)
+    stepping = stuck(db, sink, others)
     closing = others.run(db.close)
     assert not closing.done()
     with pytest.raises(laminar.DatabaseLocked):

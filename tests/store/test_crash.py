@@ -15,6 +15,7 @@ import pytest
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.store import ManifestStore, PendingLog, SegmentStore, compact, durable_files, sweep
+from laminar.testing.crashes import Crash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,10 +57,6 @@ BETWEEN = {
 """Other places, where files are as they are at one of those; `make soak` crashes there, too."""
 
 COMMITTED = ("manifest.after_rename", "manifest.after_sync")
-
-
-class Crash(BaseException):
-    """Not an Exception: nothing that tidies up after errors may run."""
 
 
 def script(crash_at: str | None, seen: list[str]) -> Callable[[str], None]:

@@ -9,6 +9,8 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,15 @@ sys.stdin.read()
 """
 
 
+@contextmanager
+def process(script: str, root: Path) -> Iterator[tuple[subprocess.Popen[bytes], bytes]]:
+    """Run a script about a folder; give it with the first line that it says."""
+    command = [sys.executable, "-c", script, str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        yield running, running.stdout.readline()
+
+
 def test_a_second_connection_of_the_same_process_is_refused(tmp_path: Path) -> None:
     first = StateLock(tmp_path)
     with pytest.raises(DatabaseLocked, match=f"process {os.getpid()} on"):
@@ -49,10 +60,8 @@ def test_a_second_connection_of_the_same_process_is_refused(tmp_path: Path) -> N
 
 
 def test_another_process_keeps_it_until_it_is_gone(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
+    with process(HOLDER, tmp_path) as (holder, said):
+        assert said == b"held\n"
         with pytest.raises(DatabaseLocked, match=f"process {holder.pid} on") as refused:
             StateLock(tmp_path)
         assert refused.value.code == "LMR-6011"
@@ -93,10 +102,8 @@ def test_who_removes_the_file_lets_nobody_in(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_does_not_give_its_parents_lock_away(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", FORKING, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"the child has let go\n"
+    with process(FORKING, tmp_path) as (holder, said):
+        assert said == b"the child has let go\n"
         with pytest.raises(DatabaseLocked):
             StateLock(tmp_path)
         holder.communicate(b"", 60)

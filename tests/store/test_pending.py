@@ -10,6 +10,7 @@ import pytest
 from laminar.errors import WriterBusy
 from laminar.errors.store import SegmentCorrupt, SegmentMissing
 from laminar.store import PendingLog, durable_files
+from laminar.testing.crashes import Crash, crash_at
 
 PLACED = ("pending.after_rename", "pending.after_sync")
 """Where a batch has its name."""
@@ -69,9 +70,6 @@ def test_no_number_is_given_out_twice_even_when_no_file_is_left(tmp_path: Path) 
 def test_a_crash_keeps_a_batch_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Crash(BaseException):
-        pass
-
     PendingLog(tmp_path).append("t", rows(1))
     seen: list[str] = []
     monkeypatch.setattr(durable_files, "failpoint", seen.append)
@@ -79,13 +77,8 @@ def test_a_crash_keeps_a_batch_whole_or_not_at_all(
     assert len(seen) == 5
 
     for point in seen:
-
-        def crash(at: str, point: str = point) -> None:
-            if at == point:
-                raise Crash
-
         before = seqs(PendingLog(tmp_path), "t")
-        monkeypatch.setattr(durable_files, "failpoint", crash)
+        monkeypatch.setattr(durable_files, "failpoint", crash_at(point))
         with pytest.raises(Crash):
             PendingLog(tmp_path).append("t", rows(1))
         kept = seqs(PendingLog(tmp_path), "t")

@@ -15,6 +15,7 @@ from laminar.errors import StoreUnwritable, UnsupportedFormat
 from laminar.store import EpochLog, Range, durable_files
 from laminar.store import wal as module
 from laminar.store.wal import WAL
+from laminar.testing.crashes import Crash, crash_at
 
 
 def epochs(log: EpochLog, after: int = 0) -> list[int]:
@@ -211,9 +212,6 @@ def test_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_crash_at_any_point_leaves_records_that_are_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Crash(BaseException):
-        pass
-
     def write(root: Path) -> None:
         log = EpochLog(root)
         log.begin(1, [Range("t", 0, 1)])
@@ -226,14 +224,9 @@ def test_a_crash_at_any_point_leaves_records_that_are_whole(
         write(tmp_path / "whole")
     assert {"wal.after_create", "wal.before_rewrite", "wal.after_rewrite"} <= set(seen)
     for point in dict.fromkeys(seen):
-
-        def crash(at: str, wanted: str = point) -> None:
-            if at == wanted:
-                raise Crash
-
         root = tmp_path / point
         with monkeypatch.context() as patch:
-            patch.setattr(durable_files, "failpoint", crash)
+            patch.setattr(durable_files, "failpoint", crash_at(point))
             with pytest.raises(Crash):
                 write(root)
         again = EpochLog(root)

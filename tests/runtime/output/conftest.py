@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from .written import OPEN, threads, until
+from laminar.testing.waiting import until
+
+from .written import OPEN, threads
 
 
 @pytest.fixture(autouse=True)

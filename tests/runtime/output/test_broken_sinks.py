@@ -21,9 +21,10 @@ from laminar.runtime.output.bounded_call import bounded
 from laminar.runtime.output.changelog import EpochNeed
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.output.sinks import Publisher
+from laminar.testing.waiting import until
 
 from .told import Told
-from .written import OPEN, Clock, Written, publisher, sink, threads, until
+from .written import OPEN, Clock, Written, publisher, sink, threads
 
 PATIENCE = 60.0
 

@@ -14,9 +14,10 @@ from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.output.changelog import EpochNeed
 from laminar.runtime.output.outputs import Outputs
 from laminar.runtime.output.sink_definition import SinkDefinition
+from laminar.testing.waiting import until
 
 from .told import Told
-from .written import OPEN, Clock, Written, publisher, sink, until
+from .written import OPEN, Clock, Written, publisher, sink
 
 
 class DiskFull(Exception):

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.output.sink_state import Backoff
@@ -43,15 +41,6 @@ OPEN: list[Publisher] = []
 
 def threads() -> list[str]:
     return [each.name for each in threading.enumerate() if each.name.startswith("laminar sink")]
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Wait for something that no event tells, for a minute at most."""
-    for _ in range(60_000):
-        if is_so():
-            return
-        threading.Event().wait(0.001)
-    pytest.fail("it never came")
 
 
 class Clock:
