@@ -186,12 +186,19 @@ class ConnectorDagBridge:
 
     def thread_of(self, definition: TableDefinition, source: Source) -> ConnectorThread:
         """Return where the code of a connector runs: the same for all ways in that it ever has."""
-        seconds = call_seconds(definition)
+        seconds = call_seconds(definition, self._defined.call_timeout_ms)
         _, thread = self._threads.setdefault(
             id(source), (source, ConnectorThread(definition.name, seconds))
         )
         thread.seconds = seconds
         return thread
+
+    def heed_timeouts(self) -> None:
+        """Let calls into connectors take as long as the settings say now."""
+        tables = self._defined.tables()
+        for name, source in self._defined.sources.items():
+            if id(source) in self._threads and name in tables:
+                self.thread_of(tables[name], source)
 
     def close_source(self, source: Source) -> None:
         """Close a connector that no way leads from any more; one that hangs is left alone."""

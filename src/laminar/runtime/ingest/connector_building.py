@@ -25,10 +25,15 @@ def needs_building(definition: TableDefinition) -> bool:
     return definition.connector not in (None, OBJECT)
 
 
-def call_seconds(definition: TableDefinition) -> float:
-    """Return how long a call into the connector of a table may take."""
+def call_seconds(definition: TableDefinition, default_ms: int) -> float:
+    """Return how long a call into the connector of a table may take.
+
+    Args:
+        definition: the table.
+        default_ms: what counts if it does not say.
+    """
     options = parse(definition.options, pushed=definition.connector is None)
-    return options.call_timeout_ms / 1000
+    return (options.call_timeout_ms or default_ms) / 1000
 
 
 class Building:
@@ -59,8 +64,12 @@ class Building:
         closed_when_done(self._future, close)
 
 
-def build_source(definition: TableDefinition) -> Source | None:
+def build_source(definition: TableDefinition, default_ms: int) -> Source | None:
     """Build the connector that a table names; None if it has none, or one of Python code.
+
+    Args:
+        definition: the table.
+        default_ms: how long it may take, if the table does not say.
 
     Raises:
         ConnectorHung: its constructor has not returned in time.
@@ -69,7 +78,7 @@ def build_source(definition: TableDefinition) -> Source | None:
         return None
     building = Building(definition)
     try:
-        return building.result(call_seconds(definition))
+        return building.result(call_seconds(definition, default_ms))
     except ConnectorHung:
         building.abandon()
         raise
