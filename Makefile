@@ -50,7 +50,8 @@ test-spark41 test-spark42: test-%:
 soak-consistency: $(READY)
 	$(BIN)/python examples/internal_consistency.py --reads 10000 --readers 3 --per-epoch 10
 
-# Kills the process at random times and crashes at every named point, then all seeds of the oracle's random tests:
+# Kills the process at random times and crashes at every named point, then mutated statements and requests, then all
+# seeds of the oracle's random tests:
 # make soak KILLS=200 LOSSES=200
 # Losses are those of Spark alone, whose Java process is killed.
 # Fifty kills to a JVM: what dead processes leave in it is never let go.
@@ -66,6 +67,8 @@ soak: $(READY)
 	    LAMINAR_KILLS=$$(( left < $(ROUND) ? left : $(ROUND) )) LAMINAR_SEED=$$seed \
 	        $(LONG) tests/crash/test_kills.py -k loses_nothing || exit 1; \
 	    left=$$(( left - $(ROUND) )); seed=$$(( seed + 1 )); done
+	LAMINAR_MUTATIONS=100000 LAMINAR_REQUESTS=20000 LAMINAR_SEED=$(SEED) $(LONG) tests/sql/test_mutations.py \
+	    tests/console/test_fuzz.py
 	LAMINAR_TESTS=all LAMINAR_SOAK=1 LAMINAR_EXAMPLES=60 $(LONG) tests/session/test_event_time.py \
 	    tests/oracle/test_groups.py tests/oracle/test_queries.py tests/oracle/test_random.py \
 	    tests/oracle/test_wild.py

@@ -95,9 +95,9 @@ def test_what_cannot_have_changed_is_read_once(
         read.append(path.name)
         return weights(path)
 
-    def asking(table: TableDefinition, offset: object) -> bool | None:
+    def asking(table: TableDefinition, offset: object, seconds: float) -> bool | None:
         asked.append(table.name)
-        return has_more(table, offset)
+        return has_more(table, offset, seconds)
 
     monkeypatch.setattr(module, "_weights", counting)
     monkeypatch.setattr(module, "_has_more", asking)

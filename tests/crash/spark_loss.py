@@ -256,14 +256,93 @@ def callers(folder: Path) -> None:
         assert "new session" in error.hint
         lost(lambda db=db: db.sql("SELECT 1"), again=False)  # type: ignore[misc]
         db.close()
-        if end == "halted":
-            assert mine.poll() is None  # not ours to end
-            mine.kill()
-            mine.wait(10)
+    # While it is halted: another one is started beside it.
     with laminar.connect(folder, spark=builder.getOrCreate()) as db:
         db.register_function("twice", lambda x: x * 2, "BIGINT")
         db.drain()
         check(db, 60)
+    assert mine.poll() is None  # not ours to end
+    os.kill(mine.pid, signal.SIGCONT)
+    mine.wait(60)  # it ends by itself once it runs: nobody has its input any more
+
+
+def many_threads(folder: Path) -> None:
+    """Whoever calls when Spark goes, on any thread: each call ends, and the rows are exact."""
+    with laminar.connect(folder, master="local[2]") as db:
+        define(db)
+        insert(db, 0)
+        db.step()
+        for loss in range(1, 4):
+            inserted = at_once(db, 20 * loss)
+            db.drain()
+            check(db, 20 * loss + 20)
+            assert inserted == 1
+        assert db.metrics().sparks_lost == 3
+
+
+def at_once(db: Database, start: int) -> int:
+    """Lose Spark under calls of several threads, each until it succeeds; count the inserts."""
+    done: list[str] = []
+    first = threading.Barrier(6)
+
+    def until_done(name: str, call: Callable[[], object]) -> None:
+        first.wait(60)
+        for _ in range(100):
+            try:
+                call()
+            except laminar.SparkLost:
+                continue
+            done.append(name)
+            return
+
+    calls: dict[str, Callable[[], object]] = {
+        "insert": lambda: insert(db, start),
+        "step": db.drain,
+        "read": lambda: db.sql("SELECT k, SUM(x) FROM called GROUP BY k").rows(),
+        "keep": db.checkpoint,
+        "define": lambda: db.execute(
+            "CREATE OR REPLACE MATERIALIZED VIEW other AS SELECT k FROM t"
+        ),
+    }
+    threads = [
+        threading.Thread(target=until_done, args=each, daemon=True) for each in calls.items()
+    ]
+    for each in threads:
+        each.start()
+    with losing(0.0):
+        first.wait(60)
+    for each in threads:
+        each.join(300)
+        assert not each.is_alive(), "a call hangs"
+    assert sorted(done) == sorted(calls)
+    return done.count("insert")
+
+
+def restored(folder: Path) -> None:
+    """A RESTORE that meets the loss has either happened or not; once more, and it has."""
+    with laminar.connect(folder, master="local[2]") as db:
+        define(db, folder / "out")
+        db.execute("SET laminar.checkpoint_retained = 100")
+        insert(db, 0)
+        db.drain()
+        kept = db.checkpoint()
+        insert(db, 20)
+        db.drain()
+        for after in (0.0, 0.1, 0.3, 0.6, 1.0):
+            before = db.engine.ledger.epoch
+            with losing(after), suppress(laminar.SparkLost):
+                db.restore(kept)
+            assert not db.engine.ledger.turn.holder
+            after_it = db.engine.ledger.epoch
+            db.drain()
+            check(db, 40 if after_it == before else 20)
+            db.restore(kept)
+            db.drain()
+            check(db, 20)
+            assert published(folder / "out") == Counter(db.sql("SELECT * FROM sums").rows())
+            insert(db, 20)
+            db.drain()
+            check(db, 40)
 
 
 def at_random(folder: Path, losses: int, seed: int) -> None:
@@ -300,7 +379,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
     each.__name__: each
     for each in (
         *(killed, every_call, two_databases),
-        *(halted, out_of_memory, in_the_loop, callers, at_random),
+        *(halted, out_of_memory, in_the_loop, callers, many_threads, restored, at_random),
     )
 }
 

@@ -47,7 +47,9 @@ def test_a_spark_that_is_killed_is_started_again(tmp_path: Path) -> None:
         "halted",
         "out_of_memory",
         "in_the_loop",
-        pytest.param("callers", marks=pytest.mark.soak),
+        "callers",
+        "many_threads",
+        "restored",
     ],
 )
 def test_a_spark_that_is_lost_is_said_to_be_and_nothing_else_is(

@@ -75,7 +75,7 @@ class MoodySource:
 
 
 def make(spec: laminar.SourceSpec) -> MoodySource:
-    mood = MOODS.setdefault(spec.name, Mood())
+    mood = MOODS.setdefault(spec.options.get("of", spec.name), Mood())
     step = int(spec.options.get("step", "10"))
     if spec.options.get("host", "here") != "here":
         raise OSError("no such host")

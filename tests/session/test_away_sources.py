@@ -20,6 +20,7 @@ from laminar.errors import (
     BadOffset,
     BadOption,
     ConnectorError,
+    ConnectorHung,
     OptionIsFixed,
     SourceAway,
     SourceReadFailed,
@@ -167,6 +168,23 @@ def test_a_call_that_hangs_is_left_alone_and_the_others_go_on(site: Site, call: 
         mood.released.set()
     for _ in range(mood.built):  # the one that hung closes once its call is over
         assert mood.closed.acquire(timeout=30)
+
+
+def test_a_source_without_a_call_timeout_has_the_one_of_the_settings(site: Site) -> None:
+    mood = MOODS.setdefault("c", Mood())
+    with site.open() as db:
+        db.execute("CREATE SOURCE c (n BIGINT) WITH (connector = 'moody')")
+        db.execute("SET laminar.call_timeout_ms = 50")  # also for a connector that is there
+        mood.hang = "latest_offset"
+        db.step()
+        assert state(db, "c")[0] == "away"
+        assert "in 0.05 s" in state(db, "c")[1]
+        mood.released.set()
+        mood.hang = "constructor"
+        mood.released.clear()
+        with pytest.raises(ConnectorHung, match=r"constructor in 0\.05 s"):
+            db.execute("CREATE SOURCE d (n BIGINT) WITH (connector = 'moody', of = 'c')")
+        mood.released.set()
 
 
 def test_a_hung_constructor_is_not_called_again_before_it_returns(site: Site) -> None:

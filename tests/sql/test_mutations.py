@@ -1,11 +1,16 @@
-"""Whatever is fed in, what comes out is statements or an error of ours, at a place in the text."""
+"""Whatever is fed in, what comes out is statements or an error of ours, at a place in the text.
+
+`make soak` feeds in 100,000 mutated statements, LAMINAR_MUTATIONS as many, others with each
+LAMINAR_SEED.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from laminar.errors import LaminarError
@@ -22,6 +27,8 @@ SEEDS = [
     *(path.read_text(encoding="utf-8") for path in sorted(FIXTURES.glob("*.sql"))),
 ]
 WORDS = sorted({token.text for text in SEEDS for token in tokenize(text)})
+
+MUTATIONS = int(os.environ.get("LAMINAR_MUTATIONS", "0"))
 
 
 def only_our_errors(run: Callable[[str], Any], text: str) -> Any:
@@ -48,7 +55,18 @@ def require_inside(error: LaminarError, text: str) -> None:
     assert "^" in carets
 
 
-@settings(max_examples=2000)
+def examples(few: int) -> Callable[[Any], Any]:
+    """Try a few, the same in every run, or as many as asked, by a seed."""
+    if not MUTATIONS:
+        return settings(max_examples=few)
+    many = settings(
+        max_examples=max(few, MUTATIONS * few // 2000), derandomize=False, database=None
+    )
+    chosen = seed(int(os.environ.get("LAMINAR_SEED", "1")))
+    return lambda test: many(chosen(test))
+
+
+@examples(2000)
 @given(mutated(SEEDS, WORDS))
 def test_a_mutated_statement_is_read_or_refused(text: str) -> None:
     for statement in only_our_errors(parse_script, text) or []:
@@ -57,14 +75,14 @@ def test_a_mutated_statement_is_read_or_refused(text: str) -> None:
         assert text[statement.location.offset :].startswith(statement.text.split()[0])
 
 
-@settings(max_examples=800)
+@examples(800)
 @given(mutated(SEEDS, WORDS))
 def test_a_mutated_query_is_read_or_refused(text: str) -> None:
     for run in (relations_of, rewrite_windows, forbidden_functions):
         only_our_errors(run, text)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     for run in (parse_script, relations_of, rewrite_windows, forbidden_functions):

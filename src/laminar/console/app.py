@@ -173,6 +173,8 @@ class _Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+                if "accept-ranges" in headers:
+                    headers["accept-ranges"] = "none"
             await send(message)
 
         name = _host_name(Headers(scope=scope).get("host", ""))
@@ -180,7 +182,13 @@ class _Guard:
             error = BadRequest(f"this console does not answer to {name!r}", status=403)
             await _error(error, 403)(scope, receive, with_headers)
             return
-        await self._app(scope, receive, with_headers)
+        await self._app(_whole(scope), receive, with_headers)
+
+
+def _whole(scope: Scope) -> Scope:
+    """Ask for all of a page: what is wrong with a range would be told without a code."""
+    kept = [each for each in scope["headers"] if each[0].lower() not in (b"range", b"if-range")]
+    return {**scope, "headers": kept}
 
 
 def _host_name(host: str) -> str:

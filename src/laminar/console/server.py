@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import os
 import socket
 import sys
@@ -64,9 +65,20 @@ def run(folder: Folder, listener: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=1,
     )
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(_is_ours)
     # When it has ended everything, uvicorn raises once more what told it to.
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether what the server says is of us: not of a request that turned out to be no HTTP.
+
+    Its body was broken, while it was answered already.
+    """
+    error = None if record.exc_info is None else record.exc_info[1]
+    return type(error).__name__ != "LocalProtocolError"  # of h11, which only uvicorn knows
 
 
 def listen(host: str, port: int) -> socket.socket:

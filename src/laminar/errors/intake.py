@@ -56,7 +56,8 @@ class ConnectorHung(SourceError):
 
     The source is `away` with this reason, all others go on. A connector that can be built anew is,
     and asked again later; one that cannot is asked again once the old call has come back. Find out
-    what it waits for, or set `call_timeout` of the source if it really takes so long.
+    what it waits for, or set `call_timeout` of the source if it really takes so long, or
+    `laminar.call_timeout_ms` for all sources.
     """
 
     code: ClassVar[str] = "LMR-8012"

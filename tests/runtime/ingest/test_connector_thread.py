@@ -111,7 +111,7 @@ def test_a_constructor_that_comes_too_late_is_closed(monkeypatch: pytest.MonkeyP
     options = {"call_timeout": "20 ms"}
     table = TableDefinition("s", (), is_source=True, connector="slow", options=options)
     with pytest.raises(ConnectorHung, match="constructor"):
-        build_source(table)
+        build_source(table, 60_000)
     assert not made.closed.is_set()
     gate.set()
     assert made.closed.wait(NEVER)

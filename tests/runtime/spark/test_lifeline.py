@@ -57,8 +57,8 @@ class Java:
     def cut(self) -> None:
         self.done.append("cut")
 
-    def leave(self) -> None:
-        self.done.append("leave")
+    def leave(self, *, is_hung: bool = False) -> None:
+        self.done.append("leave hung" if is_hung else "leave")
 
 
 @pytest.fixture
@@ -124,6 +124,16 @@ def test_one_of_ours_that_is_halted_does_not_outlive_the_database(
         java.halted = True
         lifeline.let_go()
         assert java.done == done
+
+
+def test_a_callers_that_hangs_is_left_so_that_another_one_can_be_started(
+    made: Callable[..., tuple[Java, Lifeline]],
+) -> None:
+    java, lifeline = made(ours=False)
+    java.is_up = False
+    felt(lifeline, PATIENCE)
+    lifeline.let_go()
+    assert java.done == ["cut", "leave hung"]
 
 
 def error_of(call: Callable[[], Any], lifeline: Lifeline) -> BaseException:
@@ -262,8 +272,12 @@ def test_connections_to_a_process_that_is_halted_are_cut_and_no_others() -> None
             os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
             assert java.is_halted()
             waits.settimeout(10)
-            java.cut()
-            assert waits.recv(1) == b""  # it would have waited for ever
+            # Nobody accepts this one: it waits at the door.
+            with socket.create_connection(("127.0.0.1", port)) as anew:
+                anew.settimeout(10)
+                java.cut()
+                for each in (waits, anew):
+                    assert each.recv(1) == b""  # it would have waited for ever
         left.sendall(b"x")
         assert right.recv(1) == b"x"
     finally:

@@ -305,6 +305,11 @@ class Defined:
     operators: dict[str, Any] = field(default_factory=dict)
     """View -> the object of Python code that maintains it."""
 
+    @property
+    def call_timeout_ms(self) -> int:
+        """How long a call into a connector may take whose source does not say."""
+        return self.settings.number("call_timeout_ms")
+
     def tables(self) -> dict[str, TableDefinition]:
         """Return the tables and sources."""
         return {

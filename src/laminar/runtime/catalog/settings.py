@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from laminar.errors import BadSetting, UnknownSetting
+from laminar.runtime.catalog.source_options import CALL_TIMEOUT_MS
 from laminar.runtime.catalog.view_options import OPTIONS
 from laminar.sql.foreign_code import CODE
 
@@ -103,6 +104,8 @@ SETTINGS: dict[str, Setting] = {
         Setting("max_failures", "5", "failures in a row after which a view is suspended", least=1),
         Setting("writer_timeout_ms", "600000", "how long a call waits for another one that writes,"
                 " before it fails; 0 does not wait", least=0),
+        Setting("call_timeout_ms", str(CALL_TIMEOUT_MS), "how long a call into the connector of a"
+                " source may take that has no call_timeout", least=1),
         Setting("sink_wait_ms", "5000", "how long a call that has committed waits for sinks that"
                 " keep up; 0 waits for none", least=0),
         Setting("sink_timeout_ms", "60000", "how long a statement waits for a sink that it cannot"

@@ -9,7 +9,7 @@
 | `max_rows`, `max_bytes` | close a batch at so many rows or bytes; default 100000, 64 MiB |
 | `max_latency` | close a batch so long after its first row; default 20 ms |
 | `flush_on_watermark` | close a batch before a watermark that was said; default true |
-| `call_timeout` | how long a call into the connector may take; default 60 seconds |
+| `call_timeout` | how long a call into the connector may take; default `laminar.call_timeout_ms` |
 | `poll_interval` | how long to wait after a poll that found nothing; default 100 ms |
 | `idle_timeout` | after how much silence the source no longer holds back watermarks |
 | `watermark_alignment_group`, `max_drift` | pause when so far ahead of the slowest of the group |
@@ -34,6 +34,9 @@ from laminar.connectors.options import Options
 from laminar.connectors.source import Source, takes_back
 from laminar.errors import NotSupported
 from laminar.runtime.catalog.definitions import TableDefinition
+
+CALL_TIMEOUT_MS = 60_000
+"""How long a call may take if neither the source nor a setting says so."""
 
 OWN = frozenset(
     {
@@ -68,7 +71,7 @@ class InletOptions:
     strategy: BackpressureStrategy = field(default_factory=PauseSource)
     buffer_rows: int | None = CAPACITY_ROWS
     buffer_bytes: int | None = CAPACITY_BYTES
-    call_timeout_ms: int = 60_000
+    call_timeout_ms: int | None = None
     poll_interval_ms: int = 100
     idle_timeout_ms: int | None = None
     alignment_group: str | None = None
@@ -108,15 +111,15 @@ def parse(options: Mapping[str, str], *, pushed: bool) -> InletOptions:
     idle = own.duration("idle_timeout", timedelta(0))
     if "idle_timeout" in own and idle <= timedelta(0):
         raise own.bad("idle_timeout", "a duration such as 30 seconds")
-    call_timeout = own.duration("call_timeout", timedelta(seconds=60))
-    if call_timeout < timedelta(milliseconds=1):
+    call_timeout = own.duration("call_timeout", timedelta(0))
+    if "call_timeout" in own and call_timeout < timedelta(milliseconds=1):
         raise own.bad("call_timeout", "a duration such as 30 seconds")
     found = InletOptions(
         policy,
         _strategy(own),
         own.limit("buffer_rows") or rows,
         own.limit("buffer_bytes") or CAPACITY_BYTES,
-        _millis(call_timeout),
+        _millis(call_timeout) if "call_timeout" in own else None,
         _millis(own.duration("poll_interval", timedelta(milliseconds=100))),
         _millis(idle) if "idle_timeout" in own else None,
         group,

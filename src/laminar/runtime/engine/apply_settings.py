@@ -49,6 +49,7 @@ class AppliedSettings:
         engine.ledger.compactor.fanout = number("compaction_fanout")
         engine.ledger.turn.timeout_ms = number("writer_timeout_ms")
         engine.outputs.sinks.waits.limits = _sink_limits(number)
+        engine.work.inlets.heed_timeouts()
         engine.env.workspaces.furnish(number("epochs_in_flight"), number("collect_limit_rows"))
         for name in _LIMITS:
             setattr(limits, name, number(name) if name in given else getattr(self._first, name))

@@ -82,7 +82,8 @@ def open_sources(engine: Parts, definitions: Sequence[Definition]) -> None:
             away.note(each.name, SourceAway(each.name, NOT_GIVEN))
     for each in missing:
         if needs_building(each):
-            _adopt(engine, each, min(call_seconds(each), max(0.0, until - monotonic())))
+            seconds = call_seconds(each, engine.defined.call_timeout_ms)
+            _adopt(engine, each, min(seconds, max(0.0, until - monotonic())))
 
 
 def _adopt(engine: Parts, definition: TableDefinition, seconds: float) -> None:

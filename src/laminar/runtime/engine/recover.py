@@ -208,7 +208,7 @@ def _new_sources(engine: Engine, checkpoint_id: int) -> dict[str, Source]:
     try:
         for each in from_json(storage.manifest(checkpoint_id).catalog):
             if isinstance(each, TableDefinition) and not _is_alike(each, now.get(each.name)):
-                source = build_source(each)
+                source = build_source(each, engine.defined.call_timeout_ms)
                 if source is not None:
                     found[each.name] = source
     except Exception:

@@ -85,7 +85,7 @@ class Returns:
         if not wait and not building.is_done:
             return
         try:
-            made = building.result(call_seconds(definition))
+            made = building.result(call_seconds(definition, self._engine.defined.call_timeout_ms))
         except Exception as error:
             if building.is_done:
                 inlets.away.taken(name)

@@ -85,7 +85,7 @@ class ConnectorDagBridge:
         self.is_sink: Callable[[], bool] = lambda: False
         """Tells whether the caller is a sink that is being called."""
         self.clock = monotonic if clock is wall_clock else lambda: clock() / 1000
-        self.threads = ConnectorThreads()
+        self.threads = ConnectorThreads(lambda: defined.call_timeout_ms)
         """Where the code of connectors runs."""
         self.away = AwaySources(self.clock)
         """Sources whose connector cannot be built, or does not answer."""
@@ -141,6 +141,10 @@ class ConnectorDagBridge:
             refuse_in_part(definition, source)
         self._defined.sources[name] = source
         self.away.forget(name)
+
+    def heed_timeouts(self) -> None:
+        """Let calls into connectors take as long as the settings say now."""
+        self.threads.heed(self._defined.tables(), self._defined.sources)
 
     def commit_offsets(self, *, is_waiting: bool = True) -> None:
         """Let sources that want to know it hear how far they were read for good.

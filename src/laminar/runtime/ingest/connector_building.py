@@ -54,8 +54,12 @@ class Building:
         closed_when_done(self._future, close)
 
 
-def build_source(definition: TableDefinition) -> Source | None:
+def build_source(definition: TableDefinition, default_ms: int) -> Source | None:
     """Build the connector that a table names; None if it has none, or one of Python code.
+
+    Args:
+        definition: the table.
+        default_ms: how long it may take, if the table does not say.
 
     Raises:
         ConnectorHung: its constructor has not returned in time.
@@ -64,7 +68,7 @@ def build_source(definition: TableDefinition) -> Source | None:
         return None
     building = Building(definition)
     try:
-        return building.result(call_seconds(definition))
+        return building.result(call_seconds(definition, default_ms))
     except ConnectorHung:
         building.abandon()
         raise

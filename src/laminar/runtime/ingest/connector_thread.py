@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from contextvars import Context, copy_context
 from functools import partial
@@ -32,10 +32,15 @@ class Left(Exception):
     """A connector was left meanwhile: what it would have said is wanted by nobody."""
 
 
-def call_seconds(definition: TableDefinition) -> float:
-    """Return how long a call into the connector of a table may take."""
+def call_seconds(definition: TableDefinition, default_ms: int) -> float:
+    """Return how long a call into the connector of a table may take.
+
+    Args:
+        definition: the table.
+        default_ms: what counts if it does not say.
+    """
     options = parse(definition.options, pushed=definition.connector is None)
-    return options.call_timeout_ms / 1000
+    return (options.call_timeout_ms or default_ms) / 1000
 
 
 def in_background(name: str, work: Callable[[], _T]) -> Future[_T]:
@@ -131,19 +136,30 @@ class ConnectorThread:
 
 
 class ConnectorThreads:
-    """Where the connectors of a database run: one thread for each, whatever ways in it has."""
+    """Where the connectors of a database run: one thread for each, whatever ways in it has.
 
-    def __init__(self) -> None:
+    Args:
+        default_ms: how long a call may take if a table does not say.
+    """
+
+    def __init__(self, default_ms: Callable[[], int]) -> None:
+        self._default_ms = default_ms
         self._known: dict[int, tuple[Source, ConnectorThread]] = {}
 
     def of(self, definition: TableDefinition, source: Source) -> ConnectorThread:
         """Return where the code of a connector runs, with the deadline that its table says now."""
-        seconds = call_seconds(definition)
+        seconds = call_seconds(definition, self._default_ms())
         _, thread = self._known.setdefault(
             id(source), (source, ConnectorThread(definition.name, seconds))
         )
         thread.seconds = seconds
         return thread
+
+    def heed(self, tables: Mapping[str, TableDefinition], sources: Mapping[str, Source]) -> None:
+        """Let calls take as long as tables and settings say now."""
+        for name, source in sources.items():
+            if id(source) in self._known and name in tables:
+                self.of(tables[name], source)
 
     def hangs(self, source: Source) -> bool:
         """Whether a call is out that a connector was left alone with."""

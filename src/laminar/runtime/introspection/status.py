@@ -28,6 +28,7 @@ from laminar.runtime.catalog.definitions import (
     from_json,
 )
 from laminar.runtime.catalog.redaction import without_rows
+from laminar.runtime.catalog.source_options import CALL_TIMEOUT_MS
 from laminar.runtime.ingest.connector_building import Building
 from laminar.runtime.ingest.connector_thread import ConnectorThread, call_seconds
 from laminar.runtime.ingest.source_health import SourceHealth
@@ -239,7 +240,7 @@ class StatusReader:
                 waiting = sum(batch.rows for batch in pending.after(name, start))
                 behind = waiting > 0
             else:
-                behind = self._behind(definition, manifest.offsets.get(name))
+                behind = self._behind(definition, manifest)
         is_fused = name in manifest.state.fused
         state, reason = state_of(name, manifest)
         if isinstance(definition, TableDefinition) and definition.connector and name in notes:
@@ -274,12 +275,15 @@ class StatusReader:
                 self._weights[file] = _weights(self.root / file)
         return sum(self._weights[file] for file in segment.files)
 
-    def _behind(self, definition: TableDefinition, offset: Any) -> bool | None:
+    def _behind(self, definition: TableDefinition, manifest: Manifest) -> bool | None:
         asked, answer = self._answers.get(definition.name, (None, None))
         now = self.clock()
         if asked is None or now - asked >= self.patience:
             self.asking = definition.name
-            answer = _has_more(definition, offset)
+            given = manifest.state.settings
+            seconds = call_seconds(definition, int(given.get("call_timeout_ms", CALL_TIMEOUT_MS)))
+            offset = manifest.offsets.get(definition.name)
+            answer = _has_more(definition, offset, min(seconds, ASKING_SECONDS))
             self.asking = None
             self._answers[definition.name] = (now, answer)
         return answer
@@ -331,11 +335,10 @@ def _weights(path: Path) -> int:
     return total
 
 
-def _has_more(definition: TableDefinition, offset: Any) -> bool | None:
+def _has_more(definition: TableDefinition, offset: Any, seconds: float) -> bool | None:
     """Ask the connector whether there is more; None if it is not known here, or cannot tell."""
     building = Building(definition)
     try:
-        seconds = min(call_seconds(definition), ASKING_SECONDS)
         source = building.result(seconds)
     except Exception:
         building.abandon()

@@ -11,10 +11,10 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakMethod
 
 if TYPE_CHECKING:
@@ -125,22 +125,26 @@ class JavaProcess:
 
     def cut(self) -> None:
         """End all connections to it, so that nobody waits for an answer; on Linux alone."""
-        theirs = set(_inodes(self.pid))
-        table = _connections()
+        reaching = connections_to(set(_inodes(self.pid)), _table())
         for fd, inode in _sockets(os.getpid()):
-            other = table.get(inode)
-            if other in theirs:
+            if inode in reaching:
                 with suppress(OSError), socket.socket(fileno=os.dup(fd)) as found:
                     found.shutdown(socket.SHUT_RDWR)
 
-    def leave(self) -> None:
-        """Let PySpark forget a process that is dead, so that another one can be started."""
-        if self._child is None or self._child.poll() is None:
+    def leave(self, *, is_hung: bool = False) -> None:
+        """Let PySpark forget a process that is dead, so that another one can be started.
+
+        Args:
+            is_hung: it may be alive, but does not answer. If it ever runs again, it ends, for its
+                input is closed; until then it is its owner's, with its files.
+        """
+        if self._child is None or (self._child.poll() is None and not is_hung):
             return
         _STARTED.pop(self.pid, None)
         _forget(self._gateway, self._context)
-        for folder in self._folders:
-            shutil.rmtree(folder, ignore_errors=True)
+        if self._child.poll() is not None:
+            for folder in self._folders:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _asked_pid(self) -> int:
         handle: Any = getattr(self._gateway.jvm, "java.lang.ProcessHandle")
@@ -277,19 +281,47 @@ def _inodes(pid: int) -> Iterator[str]:
     return (inode for _, inode in _sockets(pid))
 
 
-def _connections() -> dict[str, str]:
-    """Return the connections within this machine: inode of one end -> of the other."""
-    ends: dict[tuple[str, str], str] = {}
+class Connection(NamedTuple):
+    """One line of the system's table of sockets; ports alone: one end may be of IPv6."""
+
+    here: str
+    there: str
+    state: str
+    inode: str
+
+
+def connections_to(theirs: Collection[str], table: Collection[Connection]) -> set[str]:
+    """Return the ends of all connections to a process within this machine.
+
+    One that the process has not accepted, because it is halted, is nobody's yet: it has no number
+    (0), but it leads to a port where the process listens.
+
+    Args:
+        theirs: the sockets that the process has.
+        table: all sockets of the machine.
+    """
+    ends = {(each.here, each.there): each.inode for each in table}
+    listening = {each.here for each in table if each.state == _LISTENS and each.inode in theirs}
+    return {
+        each.inode
+        for each in table
+        if (other := ends.get((each.there, each.here))) is not None
+        and (other in theirs or (other == _NOBODY and each.there in listening))
+    }
+
+
+_LISTENS, _NOBODY = "0A", "0"
+
+
+def _table() -> list[Connection]:
+    found = []
     for name in ("tcp", "tcp6"):
         with suppress(OSError):
             for line in Path(f"/proc/net/{name}").read_text(encoding="ascii").splitlines()[1:]:
                 cells = line.split()
-                ends[_port(cells[1]), _port(cells[2])] = cells[9]
-    return {
-        inode: ends[other, here] for (here, other), inode in ends.items() if (other, here) in ends
-    }
+                found.append(Connection(_port(cells[1]), _port(cells[2]), cells[3], cells[9]))
+    return found
 
 
 def _port(address: str) -> str:
-    """Return the port alone: one end may be of IPv4, the other of IPv6."""
     return address.rpartition(":")[2]

@@ -207,7 +207,7 @@ class Lifeline:
             return self._again()
 
     def let_go(self) -> None:
-        """Leave a Spark that is dead, so that the caller can start another one.
+        """Leave a Spark that is dead or hung, so that the caller can start another one.
 
         One of ours that does not run is ended: it would not notice that this process ends.
         """
@@ -215,7 +215,8 @@ class Lifeline:
             with Lifeline.starting:
                 if self.is_restarted and self._java.is_halted():
                     self._java.kill("its Java process was halted by the system")
-                self._java.leave()
+                is_hung = self._pulse is not None and bool(self._pulse.silence)
+                self._java.leave(is_hung=is_hung)
 
 
 def _pulse_of(java: JavaProcess) -> Pulse:

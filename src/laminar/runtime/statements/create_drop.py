@@ -69,7 +69,8 @@ def create_table(engine: Engine, definition: TableDefinition, source: Source | N
     if options != definition.options:
         sql = with_source_options(definition.sql, options) if definition.sql else ""
         definition = replace(definition, options=options, sql=sql)
-    made = build_source(definition) if source is None else None  # may take its time: no turn yet
+    # May take its time: no turn yet.
+    made = build_source(definition, engine.defined.call_timeout_ms) if source is None else None
     try:
         with engine.changing(f"CREATE {name}"):
             engine.defined.catalog.refuse_new(name)
@@ -148,7 +149,7 @@ def _refuse_fixed(
 
 def _tried(engine: Engine, definition: TableDefinition) -> Source:
     """Build a connector, and let it say whether it can go on from where its source is."""
-    made = build_source(definition)
+    made = build_source(definition, engine.defined.call_timeout_ms)
     if made is None:
         raise NotSupported("options of an object of Python code", "hand in another one with run")
     inlets, name = engine.work.inlets, definition.name
