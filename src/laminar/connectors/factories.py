@@ -39,11 +39,11 @@ class Entry(Generic[_Spec, _Made]):
     """A connector that is known."""
 
     factory: Callable[[_Spec], _Made]
-    about: str
-    options: tuple[Option, ...] | None
+    about: str = ""
+    options: tuple[Option, ...] | None = None
     """None if it does not declare them: then those that it reads while it is built are its own."""
-    paths: frozenset[str]
-    alterable: frozenset[str]
+    paths: frozenset[str] = frozenset()
+    alterable: frozenset[str] = frozenset()
 
 
 class Factories(Generic[_Spec, _Made]):

@@ -10,7 +10,6 @@ and `register()` calls `register_source`, `register_sink` or both with that name
 
 from __future__ import annotations
 
-import threading
 from importlib.metadata import EntryPoint, entry_points
 
 from laminar.errors.base import LaminarError
@@ -18,7 +17,6 @@ from laminar.errors.dag import ConnectorError
 
 GROUP = "laminar.connectors"
 
-_loading = threading.RLock()
 _loaded: set[str] = set()
 
 
@@ -33,11 +31,10 @@ def load(name: str) -> None:
     Raises:
         ConnectorError: its code fails; it is tried again the next time.
     """
-    with _loading:
-        for each in entry_points(group=GROUP):
-            if each.name.casefold() == name.casefold() and name.casefold() not in _loaded:
-                _register(each)
-                _loaded.add(name.casefold())
+    for each in entry_points(group=GROUP):
+        if each.name.casefold() == name.casefold() and name.casefold() not in _loaded:
+            _register(each)  # no lock is held: to register twice changes nothing
+            _loaded.add(name.casefold())
 
 
 def _register(found: EntryPoint) -> None:

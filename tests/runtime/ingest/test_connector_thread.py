@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from laminar.connectors import source_registry
+from laminar.connectors.factories import Entry
 from laminar.errors import ConnectorError, ConnectorHung, RowDoesNotFit, SourceReadFailed
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.connector_building import Building, build_source
@@ -107,7 +108,7 @@ def test_a_constructor_that_comes_too_late_is_closed(monkeypatch: pytest.MonkeyP
         gate.wait(NEVER)
         return made
 
-    monkeypatch.setitem(source_registry._FACTORIES.known, "slow", build)
+    monkeypatch.setitem(source_registry._FACTORIES.known, "slow", Entry(build))
     options = {"call_timeout": "20 ms"}
     table = TableDefinition("s", (), is_source=True, connector="slow", options=options)
     with pytest.raises(ConnectorHung, match="constructor"):
@@ -150,7 +151,7 @@ def test_one_constructor_is_on_its_way_however_often_it_is_asked_for(
         gate.wait(NEVER)
         return Closed()
 
-    monkeypatch.setitem(source_registry._FACTORIES.known, "slow", build)
+    monkeypatch.setitem(source_registry._FACTORIES.known, "slow", Entry(build))
     table = TableDefinition("s", (), is_source=True, connector="slow")
     away = AwaySources(lambda: 0.0)
     begun = {id(away.begin(table)) for _ in range(5)}

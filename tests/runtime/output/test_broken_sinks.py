@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from laminar.connectors import sink as connectors
+from laminar.connectors.factories import Entry
 from laminar.errors import ConnectorError, NotSupported, SinkBehind, SinkHolds
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.output.bounded_call import bounded
@@ -287,7 +288,7 @@ def test_what_cannot_be_reached_at_opening_is_away_until_it_can(
             raise OSError("no such host")
         return made
 
-    monkeypatch.setitem(connectors._FACTORIES.known, "far", build)
+    monkeypatch.setitem(connectors._FACTORIES.known, "far", Entry(build))
     sinks = publisher(told, clock)
     with sinks.adding(SinkDefinition("k", "v", "far")):
         pass

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from laminar.connectors import sink as connectors
+from laminar.connectors.factories import Entry
 from laminar.errors import ConnectorError, LaminarError, NotSupported, RelationExists
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.output.changelog import EpochNeed
@@ -235,7 +236,7 @@ def test_definitions_that_stay_keep_their_connectors(
         made.append(Written())
         return made[-1]
 
-    monkeypatch.setitem(connectors._FACTORIES.known, "noted", build)
+    monkeypatch.setitem(connectors._FACTORIES.known, "noted", Entry(build))
     sinks = publisher(Told(tmp_path))
     kept = SinkDefinition("k", "v", "noted", {"path": "x"})
     moved = SinkDefinition("m", "v", "noted", {"path": "y"})
