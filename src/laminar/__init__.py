@@ -20,9 +20,9 @@ _NAMES = {
         DagRecoveryManager DagRecoveryMetrics RecoveryConfig RecoveryMode RecoveryWarning
     """,
     "connectors": """
-        AcknowledgedSource
-        ArrowSource ClosingSource ExplainingSource Offset SinkConnector SinkFactory SinkSpec Source
-        SourceFactory SourceSpec register_sink register_source sink_connectors source_connectors
+        AcknowledgedSource ArrowSource ClosingSource ExplainingSource Offset Option OptionType
+        SinkConnector SinkFactory SinkSpec Source SourceFactory
+        SourceSpec register_sink register_source sink_connectors source_connectors
     """,
     "dag": """
         BarrierAligner BarrierType CheckpointBarrier Custom DagBuilder DagChannelType DagEdge

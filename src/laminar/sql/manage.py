@@ -47,6 +47,7 @@ _LISTS = (
     ShowKind.CHECKPOINTS,
     ShowKind.FUNCTIONS,
     ShowKind.SCHEMAS,
+    ShowKind.CONNECTORS,
 )
 
 
@@ -131,11 +132,12 @@ def take_describe(cursor: Cursor) -> Describe:
         raise cursor.here(NotSupported(what, "write DESCRIBE and the name of a relation"))
     is_schema = _comes_before_name(cursor, "SCHEMA", "DATABASE")
     is_function = not is_schema and _comes_before_name(cursor, "FUNCTION")
-    if not is_schema and not is_function:
+    is_connector = not (is_schema or is_function) and _comes_before_name(cursor, "CONNECTOR")
+    if not (is_schema or is_function or is_connector):
         _optional_kind(cursor)
-    name = cursor.name("the name of a relation")
+    name = cursor.name(f"the name of a {'connector' if is_connector else 'relation'}")
     cursor.finish()
-    return Describe(name, is_function, is_schema, **cursor.origin(start))
+    return Describe(name, is_function, is_schema, is_connector, **cursor.origin(start))
 
 
 def take_explain(cursor: Cursor) -> Explain:

@@ -343,6 +343,7 @@ class ShowKind(StrEnum):
     FUNCTIONS = "FUNCTIONS"
     SCHEMAS = "SCHEMAS"
     CREATE_FUNCTION = "CREATE FUNCTION"
+    CONNECTORS = "CONNECTORS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,11 +358,12 @@ class Show(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Describe(Statement):
-    """DESCRIBE: the columns of a relation, or a function, or a schema."""
+    """DESCRIBE: the columns of a relation, or a function, a schema or a connector."""
 
     name: str
     is_function: bool = False
     is_schema: bool = False
+    is_connector: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,6 @@
 """What may be said about the way into the engine, for any source: `CREATE SOURCE ... WITH (...)`.
 
-| option | meaning |
-|---|---|
-| `backpressure` | what to do when the bridge is full: `pause` (default), `drop` or `spill` |
-| `max_spill_bytes` | spill: how many bytes of files; default 1 GiB |
-| `after_spill` | spill: what to do then, `pause` (default) or `drop` |
-| `buffer_rows`, `buffer_bytes` | how much may wait in memory; default 200000 rows, 128 MiB |
-| `max_rows`, `max_bytes` | close a batch at so many rows or bytes; default 100000, 64 MiB |
-| `max_latency` | close a batch so long after its first row; default 20 ms |
-| `flush_on_watermark` | close a batch before a watermark that was said; default true |
-| `call_timeout` | how long a call into the connector may take; default `laminar.call_timeout_ms` |
-| `poll_interval` | how long to wait after a poll that found nothing; default 100 ms |
-| `idle_timeout` | after how much silence the source no longer holds back watermarks |
-| `watermark_alignment_group`, `max_drift` | pause when so far ahead of the slowest of the group |
-| `retain` | `all` rows and columns (default), or only those `used` by views |
+No connector sees these options, and `DESCRIBE CONNECTOR` lists them behind its own.
 """
 
 from __future__ import annotations
@@ -30,6 +17,7 @@ from laminar.bridge import (
     SpillToDisk,
 )
 from laminar.bridge.pipeline import CAPACITY_BYTES, CAPACITY_ROWS
+from laminar.connectors.declared_options import Option, OptionType
 from laminar.connectors.options import Options
 from laminar.connectors.source import Source, takes_back
 from laminar.errors import NotSupported
@@ -38,29 +26,67 @@ from laminar.runtime.catalog.definitions import TableDefinition
 CALL_TIMEOUT_MS = 60_000
 """How long a call may take if neither the source nor a setting says so."""
 
-OWN = frozenset(
-    {
+_T = OptionType
+
+
+def _free(
+    name: str, about: str, kind: OptionType, default: str = "", choices: tuple[str, ...] = ()
+) -> Option:
+    return Option(name, about, kind, default, choices, is_alterable=True)
+
+
+OPTIONS = (
+    _free(
         "backpressure",
-        "max_spill_bytes",
-        "after_spill",
-        "buffer_rows",
-        "buffer_bytes",
-        "max_rows",
-        "max_bytes",
-        "max_latency",
+        "what to do when the bridge is full",
+        _T.CHOICE,
+        "pause",
+        ("pause", "drop", "spill"),
+    ),
+    _free("max_spill_bytes", "spill: how many bytes of files", _T.INTEGER, "1 GiB"),
+    _free("after_spill", "spill: what to do then", _T.CHOICE, "pause", ("pause", "drop")),
+    _free("buffer_rows", "how many rows may wait in memory", _T.INTEGER, str(CAPACITY_ROWS)),
+    _free("buffer_bytes", "how many bytes may wait in memory", _T.INTEGER, "128 MiB"),
+    _free("max_rows", "close a batch at so many rows", _T.INTEGER, "100000"),
+    _free("max_bytes", "close a batch at so many bytes", _T.INTEGER, "64 MiB"),
+    _free("max_latency", "close a batch so long after its first row", _T.DURATION, "20 ms"),
+    _free(
         "flush_on_watermark",
+        "close a batch before a watermark that was said",
+        _T.BOOLEAN,
+        "true",
+    ),
+    _free(
         "call_timeout",
-        "poll_interval",
+        "how long a call into the connector may take",
+        _T.DURATION,
+        "laminar.call_timeout_ms",
+    ),
+    _free(
+        "poll_interval", "how long to wait after a poll that found nothing", _T.DURATION, "100 ms"
+    ),
+    Option(
         "idle_timeout",
-        "watermark_alignment_group",
-        "max_drift",
+        "after how much silence the source no longer holds back watermarks",
+        _T.DURATION,
+    ),
+    Option("watermark_alignment_group", "sources that wait for the slowest of them"),
+    Option("max_drift", "how far one may be ahead of the slowest", _T.DURATION, "1 minute"),
+    Option(
         "retain",
-    }
+        "all rows and columns, or only those that views use",
+        _T.CHOICE,
+        "all",
+        ("all", "used"),
+    ),
 )
+"""What is not alterable stays: what is kept of rows, and when windows close, hangs on it."""
+
+OWN = frozenset(each.name for each in OPTIONS)
 """Options that no connector sees."""
 
-FIXED = frozenset({"retain", "idle_timeout", "watermark_alignment_group", "max_drift"})
-"""Those of them that stay: what is kept of rows, and when windows close, hangs on them."""
+FIXED = frozenset(each.name for each in OPTIONS if not each.is_alterable)
+"""Those of them that stay."""
 
 
 @dataclass(frozen=True, slots=True)

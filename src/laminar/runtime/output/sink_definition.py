@@ -1,22 +1,38 @@
-"""What a user declares about a sink: its connector, and how far it may fall behind.
-
-| option | meaning |
-|---|---|
-| `max_lag_epochs` | how many epochs it may be behind what it reads; default 1000, 0 is no bound |
-| `on_lag` | what happens then: `suspend` (default): it is left alone until RESUME SINK, and the epochs are no longer kept for it; `hold`: no epoch begins until it has taken some |
-"""  # noqa: E501 - a table
+"""What a user declares about a sink: its connector, and how far it may fall behind."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from laminar.connectors.declared_options import Option, OptionType
 from laminar.connectors.options import Options
 from laminar.connectors.sink import AT_LEAST_ONCE
 
 MAX_LAG, ON_LAG = "max_lag_epochs", "on_lag"
-_OWN = frozenset({MAX_LAG, ON_LAG})
 _SUSPEND, _HOLD = "suspend", "hold"
+OPTIONS = (
+    Option(
+        MAX_LAG,
+        "how many epochs it may be behind what it reads; 0 is no bound",
+        OptionType.INTEGER,
+        "1000",
+        at_least=0,
+        is_alterable=True,
+    ),
+    Option(
+        ON_LAG,
+        "what happens then: it is left alone until RESUME SINK, and epochs are no longer kept for "
+        "it; or no epoch begins until it has taken some",
+        OptionType.CHOICE,
+        _SUSPEND,
+        choices=(_SUSPEND, _HOLD),
+        is_alterable=True,
+    ),
+)
+"""Options that no connector sees."""
+
+_OWN = frozenset(each.name for each in OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)

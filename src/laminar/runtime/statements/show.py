@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from laminar.bridge.prefix import PrefixStage
+from laminar.connectors.catalogue import SINK, SOURCE, described, listed
 from laminar.errors import UnknownRelation
 from laminar.model.quoting import backquoted
 from laminar.runtime.catalog.consistency_groups import groups_of
@@ -23,6 +24,7 @@ from laminar.runtime.catalog.redaction import (
     shown_properties,
     shown_sql,
 )
+from laminar.runtime.catalog.source_options import OPTIONS as OF_ALL_SOURCES
 from laminar.runtime.catalog.storage_plan import BaseTable, StoragePlan
 from laminar.runtime.catalog.view_options import OPTIONS
 from laminar.runtime.ingest.pruning import UNREAD
@@ -30,6 +32,7 @@ from laminar.runtime.introspection.dependency_tree import dependency_lines
 from laminar.runtime.introspection.explain import explain_dag, explain_view, storage_of
 from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.introspection.system.views import states_of
+from laminar.runtime.output.sink_definition import OPTIONS as OF_ALL_SINKS
 from laminar.runtime.statements.query import Reader
 from laminar.sql import statements as s
 from laminar.sql.resolved_statements import in_full
@@ -75,6 +78,9 @@ class Showing:
                 return self._listing(["schema"], [(name,) for name in every])
             case s.ShowKind.FUNCTIONS:
                 return self._functions()
+            case s.ShowKind.CONNECTORS:
+                rows = [(each.name, each.kind, each.about) for each in listed()]
+                return self._listing(["name", "kind", "about"], rows)
             case s.ShowKind.CREATE_FUNCTION:
                 found = self._catalog.functions.require(statement.name or "")
                 text = found.sql or f"-- {found.signature}: a {found.language} function"
@@ -107,6 +113,29 @@ class Showing:
             ),
         }
         return self._listing(["fact", "value"], [each for each in facts.items() if each[1]])
+
+    def _describe_connector(self, name: str) -> Any:
+        """List the options of a connector, then those that all of its kind have."""
+        common = {SOURCE: OF_ALL_SOURCES, SINK: OF_ALL_SINKS}
+        sides = described(name)
+        options = [
+            (f"{each.kind} {each.name}", option) for each in sides for option in each.options
+        ]
+        options += [(f"any {each.kind}", option) for each in sides for option in common[each.kind]]
+        rows = [
+            (
+                each.name,
+                of,
+                f"{each.takes}, never shown" if each.is_secret else each.takes,
+                each.default,
+                "yes" if each.is_required else "",
+                "yes" if each.is_alterable else "",
+                each.about,
+            )
+            for of, each in options
+        ]
+        head = ["option", "of", "takes", "default", "required", "alterable", "about"]
+        return self._listing(head, rows)
 
     def _describe_schema(self, name: str) -> Any:
         comment = self._catalog.schemas.comments.get(name, "")
@@ -197,6 +226,8 @@ class Showing:
 
     def describe(self, statement: s.Describe) -> Any:
         """Answer DESCRIBE: one row per column."""
+        if statement.is_connector:
+            return self._describe_connector(statement.name)
         head = ["column", "type", "nullable", "key", "value", "comment"]
         if statement.is_function:
             return self._describe_function(statement.name)

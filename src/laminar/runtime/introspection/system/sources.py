@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from laminar.connectors.catalogue import listed
 from laminar.model.event_time import END_OF_TIME
 from laminar.model.row_counts import RowCounts
 from laminar.runtime.catalog.definitions import TableDefinition, ViewDefinition
@@ -88,7 +89,17 @@ def _late_rows(engine: Engine, snapshot: Snapshot) -> Rows:
         )
 
 
+def _connectors(_engine: Engine, _snapshot: Snapshot) -> Rows:
+    for each in listed():
+        yield each.name, each.kind, each.about, [option.name for option in each.options]
+
+
 TABLES = (
+    SystemTable(
+        "connectors",
+        columns("name string, kind string, about string, options array<string>"),
+        _connectors,
+    ),
     SystemTable(
         "sources",
         columns(
