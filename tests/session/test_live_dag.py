@@ -37,7 +37,7 @@ class Queue:
     def read(self, *_: Any) -> Any:
         raise AssertionError("Arrow is enough")
 
-    def commit_offsets(self, end: Any) -> None:
+    def acknowledge(self, end: Any) -> None:
         if self.fails:
             raise ConnectionError("the queue is away")
         self.heard.append(end)

@@ -97,7 +97,7 @@ class ExplainingSource(Source, Protocol):
 class AcknowledgedSource(Source, Protocol):
     """A source that wants to hear how far it was read for good, such as a queue."""
 
-    def commit_offsets(self, end: Offset) -> object:
+    def acknowledge(self, end: Offset) -> object:
         """Hear that all rows up to `end` are durable in the database.
 
         It is called after the epoch that took them is committed, with no lock and no turn, one

@@ -412,7 +412,7 @@ class Told(Numbers):
     heard: list[int]
     on_heard: Callable[[int], object] | None = None
 
-    def commit_offsets(self, end: int) -> None:
+    def acknowledge(self, end: int) -> None:
         if self.on_heard is not None:
             self.on_heard(end)
         self.heard.append(end)

@@ -103,7 +103,7 @@ class _Hearer:
             if end is None:
                 continue
             try:
-                self.source.commit_offsets(end)
+                self.source.acknowledge(end)
             except BaseException as error:  # the epoch is committed, whatever it says
                 reason = told(str(error)) or type(error).__name__
                 _LOG.warning(
