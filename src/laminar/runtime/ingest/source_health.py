@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from laminar.errors import ConnectorHung, LaminarError, RowDoesNotFit, SourceAway
 from laminar.errors.secrets import told
-from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.ingest.connector_building import Building
-from laminar.runtime.ingest.connector_inlet import SourceInlet
-from laminar.runtime.ingest.inlet import Positions
-from laminar.runtime.ingest.open_inlets import OpenInlets
 from laminar.store.source_notes import SourceNotes
+
+if TYPE_CHECKING:  # the console shows how sources are doing, and loads no Spark for that
+    from laminar.runtime.catalog.catalog import Defined
+    from laminar.runtime.ingest.inlet import Positions
+    from laminar.runtime.ingest.open_inlets import OpenInlets
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
@@ -197,6 +198,8 @@ class HealthReport:
         away, inlet = self._away.get(name), self._ways.get(name)
         if away is not None:
             return SourceHealth(AWAY, away.reason, away.attempts, self._at(away.next_try))
+        from laminar.runtime.ingest.connector_inlet import SourceInlet  # where there is one
+
         if isinstance(inlet, SourceInlet) and inlet.error is not None:
             at = self._at(inlet.next_poll)
             return SourceHealth(FAILING, reason_of(inlet.error), inlet.failures, at)
