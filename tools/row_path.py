@@ -23,8 +23,9 @@ PIPELINE = """
     CREATE SOURCE trades (id BIGINT, symbol STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts)
       WITH (connector = 'files', path = '{folder}', format = 'json');
     CREATE MATERIALIZED VIEW counts AS SELECT symbol, COUNT(*) AS n FROM trades GROUP BY symbol"""
-CUTTER = "laminar.runtime.ingest.connector_bridge"
-"""The module whose `cut` asks what there is to be taken."""
+POLL = ("laminar.runtime.ingest.connector_inlet", "poll")
+CUT = ("laminar.runtime.ingest.connector_bridge", "cut")
+"""Asks all inlets for what there is to be taken; a thread of each source polls meanwhile."""
 
 WARM_UP = 2
 """Epochs and reads before the one that is looked at: it is a warm path that counts.
@@ -36,14 +37,14 @@ Plans are cached by then, and the text of a query that came before is not read a
 class CalledModules:
     """Collects the modules whose functions are called while it is asked to.
 
-    The intake is what happens while the inlets are asked for what there is, on all threads: when
-    that returns, the segment is there.
+    The intake is what happens from the poll of the connector, with whoever asks for it from the
+    inlets' `cut` inwards, until that `cut` returns: then the segment is there.
     """
 
     def __init__(self) -> None:
         self._found: set[str] | None = None
         self._intake: set[str] = set()
-        self._is_cutting = False
+        self._is_polled = self._is_cut = False
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Take note of a call; this is the profiler of all threads."""
@@ -53,18 +54,20 @@ class CalledModules:
             return
         if event == "call":
             found.add(module)
-            self._is_cutting = self._is_cutting or _is_cut(frame)
-            if self._is_cutting:
+            if _is(frame, POLL) and not self._is_polled:
+                self._is_polled = True
+                self._intake |= set(_callers(frame))
+            elif self._is_polled and not self._is_cut:
                 self._intake.add(module)
-        elif event == "return" and _is_cut(frame):
-            self._is_cutting = False
+        elif event == "return" and _is(frame, CUT):
+            self._is_cut = True
 
     @contextmanager
     def collected(self) -> Iterator[tuple[set[str], set[str]]]:
         """Give the modules that are called while the context lasts, and those of the intake."""
         found = self._found = set()
         self._intake = set()
-        self._is_cutting = False
+        self._is_polled = self._is_cut = False
         try:
             yield found, self._intake
         finally:
@@ -77,9 +80,17 @@ def _module(frame: FrameType) -> str:
     return name if name.startswith("laminar.") and frame.f_code.co_name != "<module>" else ""
 
 
-def _is_cut(frame: FrameType) -> bool:
-    """Whether a frame is that of the call that asks all inlets what they have."""
-    return frame.f_code.co_name == "cut" and _module(frame) == CUTTER
+def _callers(frame: FrameType) -> Iterator[str]:
+    """Yield the modules on the stack, up to the inlets' `cut`."""
+    at: FrameType | None = frame
+    while at is not None:
+        if _module(at):
+            yield _module(at)
+        at = None if _is(at, CUT) else at.f_back
+
+
+def _is(frame: FrameType, function: tuple[str, str]) -> bool:
+    return (_module(frame), frame.f_code.co_name) == function
 
 
 def measured() -> dict[str, set[str]]:
