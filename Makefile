@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all test-matrix test-spark41 test-spark42 soak soak-consistency check bench lock clean \
+.PHONY: demo test test-all test-matrix test-upgrades test-spark41 test-spark42 soak soak-consistency check bench lock clean \
     preflight
 
 demo: $(READY)
@@ -37,6 +37,15 @@ SAMPLE := tests/sql tests/plan tests/delta tests/runtime tests/oracle/test_opera
 test-spark41 test-spark42: test-%:
 	LAMINAR_SPARK=portable .venv-$*/bin/python -m pytest -n 2 --dist worksteal $(SAMPLE)
 
+# State of one Spark opened by another, up and down, inside random sequences.
+test-upgrades: $(READY) .venv-spark41/.ready .venv-spark42/.ready
+	for other in .venv-spark41 .venv-spark42; do \
+	    LAMINAR_TESTS=all LAMINAR_OTHER_PYTHON=$$PWD/$$other/bin/python $(BIN)/python -m pytest \
+	        tests/oracle/test_wild.py -k another_spark || exit 1; \
+	    LAMINAR_TESTS=all LAMINAR_SPARK=portable LAMINAR_OTHER_PYTHON=$$PWD/$(BIN)/python \
+	        $$other/bin/python -m pytest tests/oracle/test_wild.py -k another_spark || exit 1; \
+	done
+
 .venv-spark41/.ready .venv-spark42/.ready: requirements.lock pyproject.toml | preflight
 	$(PYTHON) -m venv $(@D)
 	sed -nE 's/^([A-Za-z0-9_.-]+==[^ ]+).*/\1/p' requirements.lock \
@@ -69,9 +78,11 @@ soak: $(READY)
 	    left=$$(( left - $(ROUND) )); seed=$$(( seed + 1 )); done
 	LAMINAR_MUTATIONS=100000 LAMINAR_REQUESTS=20000 LAMINAR_SEED=$(SEED) $(LONG) tests/sql/test_mutations.py \
 	    tests/console/test_fuzz.py
+	LAMINAR_TESTS=all LAMINAR_SOAK=1 LAMINAR_EPOCHS=30 LAMINAR_SEED=$(SEED) $(LONG) \
+	    tests/oracle/test_operators.py
 	LAMINAR_TESTS=all LAMINAR_SOAK=1 LAMINAR_EXAMPLES=60 $(LONG) tests/session/test_event_time.py \
 	    tests/oracle/test_groups.py tests/oracle/test_queries.py tests/oracle/test_random.py \
-	    tests/oracle/test_wild.py
+	    tests/oracle/test_wild.py tests/oracle/test_duckdb.py
 
 check: $(READY)
 	$(BIN)/ruff check .

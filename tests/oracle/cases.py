@@ -103,6 +103,7 @@ LINEAR = [
     C("array_functions", "SELECT SORT_ARRAY(xs) AS s, ARRAY_CONTAINS(xs, 2) AS c, ARRAY_DISTINCT(xs) AS d, CONCAT(xs, ARRAY(9)) AS n, MAP_KEYS(m) AS k FROM n"),
     C("higher_order", "SELECT id, TRANSFORM(xs, e -> e + id) AS t, FILTER(xs, e -> e > 1) AS f, AGGREGATE(xs, 0, (acc, e) -> acc + COALESCE(e, 0)) AS s FROM n"),
     C("higher_order_shadow", "SELECT TRANSFORM(xs, id -> id * 2) AS t, TRANSFORM(xs, (e, i) -> e + i) AS ti FROM n"),
+    L("void_without_nulls", "SELECT id, ARRAY_COMPACT(ARRAY(NULL)) AS a, MAP_FILTER(MAP(1, NULL), (p, q) -> p > 1) AS m FROM n"),
     C("array_exists", "SELECT id FROM n WHERE EXISTS(xs, e -> e > 2)"),
     C("nested_columns", "SELECT id, st, xs, m FROM n"),
     C("map_filter", "SELECT MAP_FILTER(m, (k, v) -> v > 1) AS f FROM n"),

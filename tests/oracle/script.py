@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from laminar.testing import Oracle
@@ -18,6 +20,19 @@ START = datetime(2026, 1, 1)
 
 THOROUGH = os.environ.get("LAMINAR_TESTS") == "all"
 """Asked for by `make test-all`: more epochs than fit into every run."""
+
+
+MORE = int(os.environ.get("LAMINAR_EPOCHS", "0"))
+"""More epochs, at random: LAMINAR_EPOCHS=100 LAMINAR_SEED=7 make soak."""
+
+SEED = int(os.environ.get("LAMINAR_SEED", "0"))
+
+
+def tell(kind: str, compared: int) -> None:
+    """Note in a file, if one is named, how often a view was compared after an epoch."""
+    if "LAMINAR_TALLY" in os.environ:
+        with Path(os.environ["LAMINAR_TALLY"]).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"seed": SEED, "compared": {kind: compared}}) + "\n")
 
 
 def _or_null(chance: random.Random, value: Any) -> Any:
@@ -129,7 +144,7 @@ class Script:
 
     def __init__(self, oracle: Oracle, seed: int) -> None:
         self._oracle = oracle
-        self._chance = random.Random(seed)
+        self._chance = random.Random(seed + SEED)
 
     def steps(self) -> Iterator[str]:
         """Yield a name per epoch, its changes already handed in."""
@@ -151,6 +166,11 @@ class Script:
         yield "one table"
         self._change(everything)
         yield "everything once more"
+        for number in range(MORE):
+            self._change(self._chance.sample(everything, self._chance.randint(1, len(everything))))
+            if self._chance.random() < 0.2:
+                self._delete([self._chance.choice(everything)], 99)
+            yield f"epoch {number} of more"
 
     def _there(self, tables: list[str]) -> list[str]:
         """Return those that some view reads: there are no others."""

@@ -21,7 +21,9 @@ from laminar.errors import LaminarError
 from laminar.model.quoting import backquoted
 from laminar.testing.bags import assert_same_bag
 
-from .wild import ALL_KINDS, WildCase, bind_empty, makes_sense, session_in, shown, wild_case
+from .kinds import ALL_KINDS
+from .wild_cases import WildCase, bind_empty, makes_sense, wild_case
+from .wild_frames import session_in, shown
 from .wild_queries import WildWriter
 
 if TYPE_CHECKING:

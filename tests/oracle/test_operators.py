@@ -13,7 +13,7 @@ from laminar.sql.references import relations_of
 from laminar.testing import Oracle
 
 from .cases import KINDS, RARE, TABLES, Case
-from .script import THOROUGH, Script
+from .script import THOROUGH, Script, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,6 +73,7 @@ def test_views_equal_recomputation(kind: str, spark: SparkSession) -> None:
                 define("late")
             for name, problem in oracle.problems():
                 wrong.setdefault(name, f"after {title!r}: {problem}")
+    tell(kind, oracle.compared)
     assert wrong == {}
 
 

@@ -3,7 +3,8 @@
 `make test-all` runs one that it has never run before: its seed is the day. `make soak` runs more:
 LAMINAR_EXAMPLES=200 so many, from LAMINAR_SEED on; LAMINAR_TALLY=file gets a line of JSON for each,
 with what was compared by types and shapes. What fails is written into fixtures/wild, where it is
-run for ever after.
+run for ever after. With LAMINAR_OTHER_PYTHON=python, one of an environment with another Spark, that
+one takes over now and then: see `make test-upgrades`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .wild import WildCase, WildRun, wild_case
+from .kinds import TIME_OF_DAY
+from .other_spark import OtherSpark
+from .wild import WildRun
+from .wild_cases import WildCase, wild_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +51,26 @@ def test_wild_views_equal_what_spark_answers(
     if "LAMINAR_TALLY" in os.environ:
         with Path(os.environ["LAMINAR_TALLY"]).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"seed": seed, **vars(tally)}) + "\n")
+    assert tally.compared.total() > 0
+
+
+OTHER = os.environ.get("LAMINAR_OTHER_PYTHON", "")
+TURNS = ("change", "elsewhere", "elsewhere", "reopen", "pause", "restore", "compact")
+
+
+@pytest.mark.skipif(not OTHER, reason="LAMINAR_OTHER_PYTHON names no Python with another Spark")
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+def test_another_spark_goes_on_with_what_is_there(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    """Up and down between two versions, with changes under both: every view holds its answer."""
+    other = OtherSpark(OTHER, tmp_path)
+    assert other.version() != spark.version
+    older = min(other.version(), spark.version)
+    without = TIME_OF_DAY if older < "4.2" else ()
+    case = wild_case(random.Random(seed), spark, among=TURNS, without=without)
+    case.steps.insert(1, ["elsewhere", *case.steps[-1][1:]])
+    tally = WildRun(case, spark, tmp_path / "state", other).run()
     assert tally.compared.total() > 0
 
 

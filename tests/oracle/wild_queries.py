@@ -6,7 +6,10 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from .kinds import ALL_KINDS
+
 T = TypeVar("T")
+
 
 Columns = dict[str, str]
 """Column -> name of its kind."""
@@ -19,10 +22,12 @@ _VALUES = (
     "{0}", "{0}", "{0}", "COALESCE({0}, {1})", "CASE WHEN {0} = {1} THEN {0} ELSE {1} END",
     "NULLIF({0}, {1})", "{0} = {1}", "{0} IN ({1}, {0})", "{0} <=> {1}", "GREATEST({0}, {1})",
     "HASH({0})", "STRUCT({0} AS p, {1} AS q)", "-{0}", "CAST({0} AS STRING)",
+    "{0} = {plain}", "{0} IN ({plain}, {1})", "{0} || ''", "EXTRACT(YEAR FROM {0})",
     "DATE_TRUNC('DAY', {0})", "{0} + INTERVAL '1' DAY", "CAST({0} AS DATE)",
 )  # fmt: skip
 _TESTS = (
-    "{0} = {1}", "{0} <=> {1}", "{0} < {1}", "{0} IS NOT NULL", "NOT ({0} = {1})",
+    "{0} = {1}", "{0} <=> {1}", "{0} < {1}", "{0} < {plain}", "{0} IN ({plain}, {plain})",
+    "{0} IS NOT NULL", "NOT ({0} = {1})",
     "{0} IN (SELECT {2} FROM {table})",
     "{0} NOT IN (SELECT {2} FROM {table} WHERE {2} IS NOT NULL)",
     "EXISTS (SELECT 1 FROM {table} WHERE {2} = {0})",
@@ -130,9 +135,11 @@ class WildWriter:
     def _fill(self, template: str, columns: Columns) -> str:
         table, theirs = self._table()
         inner = [f"{table}.{name}" for name in theirs]
+        first = self._pick(columns)
+        kind = ALL_KINDS.get(columns[first])
         return template.format(
-            self._pick(columns), self._pick(columns), self._pick(inner), self._pick(inner),
-            table=table,
+            first, self._pick(columns), self._pick(inner), self._pick(inner),
+            table=table, plain=self._pick(kind.plain or kind.literals) if kind else "NULL",
         )  # fmt: skip
 
     def _table(self) -> tuple[str, Columns]:

@@ -106,6 +106,18 @@ def test_resuming_brings_a_view_up_to_date(ratios: laminar.Database) -> None:
     assert state(ratios) == (4, 4, 18.0, 36.0)
 
 
+def test_a_view_goes_on_though_another_one_fails(ratios: laminar.Database) -> None:
+    ratios.execute("PAUSE MATERIALIZED VIEW good")
+    ratios.insert("t", [(3, 0)])
+    with pytest.raises(laminar.OperatorError):
+        ratios.step()
+    with pytest.raises(laminar.OperatorError, match="ratio"):
+        ratios.execute("RESUME MATERIALIZED VIEW good")
+    assert state(ratios) == (3, 3, 15.0, 30.0)
+    shown = ratios.sql("SELECT state FROM laminar_system.materialized_views WHERE name = 'good'")
+    assert shown.rows() == [("running",)]
+
+
 def test_a_paused_projection_stays_too(db: laminar.Database) -> None:
     db.execute(
         "CREATE TABLE t (n BIGINT); CREATE MATERIALIZED VIEW p AS SELECT n + 1 AS n FROM t;"

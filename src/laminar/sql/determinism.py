@@ -23,6 +23,8 @@ _FOREIGN_CODE = keywords("REFLECT JAVA_METHOD TRY_REFLECT")
 _CALLS = _CHANCE | _CLOCK | _CIRCUMSTANCES | _FOREIGN_CODE
 # USER is missing on purpose: as a bare word it is the name of a column far more often.
 _BARE = keywords("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER LOCALTIME SESSION_USER")
+# Spark 4.3 takes this word for its function even where a column has that name; it needs backquotes.
+_PATH = "CURRENT_PATH"
 _CLOCK_IF_EMPTY = ("UNIX_TIMESTAMP", "TO_UNIX_TIMESTAMP")
 _CLOCK_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _CLOCK_WORDS = ("now", "today", "tomorrow", "yesterday")
@@ -59,7 +61,7 @@ def _forbidden(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
     for place, token in enumerate(tokens):
         before = tokens[place - 1] if place else None
         after = tokens[place + 1] if place + 1 < len(tokens) else None
-        if token.is_word(*_BARE) and not _is_name(before, after):
+        if _is_bare(token, before, after):
             yield place, token.text.lower()
         elif token.kind is Kind.STRING and token.value.strip().lower() in _CLOCK_WORDS:
             if _is_clock(before, tokens[place + 1 : place + 3]):
@@ -86,11 +88,25 @@ def _draws_a_vector(tokens: Sequence[Token], call: Call) -> bool:
     return len(call.arguments) < 5 or literal(4) == ""
 
 
+def _is_bare(token: Token, before: Token | None, after: Token | None) -> bool:
+    """Whether a word is a function that is called without brackets."""
+    if token.is_word(_PATH):
+        return not _is_relation_or_call(before, after)
+    return token.is_word(*_BARE) and not _is_name(before, after)
+
+
 def _is_name(before: Token | None, after: Token | None) -> bool:
     """Whether a bare word is a part of a dotted name, or an alias."""
     dotted = before is not None and before.is_symbol(".")
     owner = after is not None and after.is_symbol(".")
     return dotted or owner or (before is not None and before.is_word("AS"))
+
+
+def _is_relation_or_call(before: Token | None, after: Token | None) -> bool:
+    """Whether a bare word is no value: a name as above, one of a relation, or called."""
+    called = after is not None and after.is_symbol("(")
+    related = before is not None and before.is_word("FROM", "JOIN", "WITH")
+    return called or related or _is_name(before, after)
 
 
 def _is_clock(before: Token | None, after: Sequence[Token]) -> bool:

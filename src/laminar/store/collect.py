@@ -102,7 +102,8 @@ def _with_variants(df: DataFrame, variants: list[str]) -> pa.Table:
 def relaxed(df: DataFrame) -> DataFrame:
     """Return a frame that toArrow can carry.
 
-    A NULL struct whose fields may not be NULL, as an outer join makes, breaks it.
+    A NULL struct whose fields may not be NULL, as an outer join makes, breaks it, and so does VOID
+    that may not be NULL, as `array_compact(array(null))` has it.
     """
     casts = {
         field.name: df[backquoted(field.name)].cast(kind)
@@ -113,16 +114,16 @@ def relaxed(df: DataFrame) -> DataFrame:
 
 
 def nullable(kind: t.DataType) -> t.DataType:
-    """Return the type with every field of every struct in it allowed to be NULL."""
+    """Return the type with every field of a struct, and all that is VOID, allowed to be NULL."""
     match kind:
         case t.StructType():
             return t.StructType(
                 [t.StructField(f.name, nullable(f.dataType), True, f.metadata) for f in kind.fields]
             )
         case t.ArrayType():
-            return t.ArrayType(nullable(kind.elementType), kind.containsNull)
+            may = kind.containsNull or isinstance(kind.elementType, t.NullType)
+            return t.ArrayType(nullable(kind.elementType), may)
         case t.MapType():
-            return t.MapType(
-                nullable(kind.keyType), nullable(kind.valueType), kind.valueContainsNull
-            )
+            may = kind.valueContainsNull or isinstance(kind.valueType, t.NullType)
+            return t.MapType(nullable(kind.keyType), nullable(kind.valueType), may)
     return kind

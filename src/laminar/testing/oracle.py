@@ -83,6 +83,8 @@ class Oracle:
         self._reading = _quick_session(spark, settings)
         self._store = SegmentStore(db.path, self._reading)
         self._compared: dict[str, object] = {}
+        self.compared = 0
+        """How often a view was compared with its recomputation."""
 
     def table(self, name: str, ddl: str) -> LiveRows:
         """Create a table in the database and in the model."""
@@ -163,6 +165,7 @@ class Oracle:
         truths = self._collect({name: self._session.sql(text) for name, text in queries.items()})
         stored = self._stored(names)
         for name, truth in truths.items():
+            self.compared += 1
             if self.db.engine.defined.catalog.registry.all_dependents(name):
                 self._bind(name, truth)
             yield from _differences(name, stored[name], truth)

@@ -29,7 +29,8 @@ def pause(engine: Engine, view: str) -> None:
 def resume(engine: Engine, view: str) -> EpochReport | None:
     """Let a view move again, and bring it to the newest epoch at once.
 
-    If that fails, a paused view stays paused; one that was suspended waits for its retries.
+    If it fails, a paused view stays paused; one that was suspended waits for its retries. If others
+    fail, it has been brought there, and goes on.
     """
     with engine.ledger.turn(f"RESUME {view}"):
         registry = engine.defined.catalog.registry
@@ -37,11 +38,14 @@ def resume(engine: Engine, view: str) -> EpochReport | None:
             pass
         was = registry.view(view).state
         registry.set_state(view, MvState.RUNNING)
+        is_noted = False
         try:
             _forgive(engine, view)
+            is_noted = True
             report = engine.catch_up([view]) if engine.scheduler.can_move(view) else None
         except Exception:
-            if was is MvState.PAUSED:
+            is_there = engine.scheduler.cursor(view) == engine.ledger.epoch
+            if was is MvState.PAUSED and not (is_noted and is_there):
                 registry.set_state(view, was)
                 _forgive(engine, view)
             raise
