@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from laminar.errors import ConnectorHung
 from laminar.errors.dag import ConnectorError
+from laminar.errors.secrets import scrub, traceback_of
 
 CLOSING_SECONDS = 5.0
 """So long a connector may take to close, or to come back from the call before that."""
@@ -125,8 +126,9 @@ def _do(context: Context, work: Callable[[], Any], future: Future[Any]) -> None:
     try:
         future.set_result(context.run(work))
     except Exception as error:
-        future.set_exception(error)
+        future.set_exception(scrub(error))
     except BaseException as error:  # such as SystemExit: nobody else would hear of it
+        scrub(error)
         lost = ConnectorError("a connector", error)
         lost.__cause__ = error
         future.set_exception(lost)
@@ -139,7 +141,7 @@ def closed_when_done(future: Future[_T], close: Callable[[_T], object]) -> None:
         if done.exception() is None:
             try:
                 close(done.result())
-            except Exception:
-                _LOG.warning("a connector could not be closed", exc_info=True)
+            except Exception as error:
+                _LOG.warning("a connector could not be closed: %s", traceback_of(error))
 
     future.add_done_callback(partial(ended))
