@@ -15,7 +15,16 @@ from laminar.bridge import BridgeCounters
 from laminar.checkpoint.in_flight import Delivered, InFlight
 from laminar.connectors import Source, close
 from laminar.connectors.source import require_append_only
-from laminar.errors import Backpressure, ConnectorHung, TableRedefined, UnknownRelation
+from laminar.errors import (
+    Backpressure,
+    ConnectorError,
+    ConnectorHung,
+    LaminarError,
+    SourceError,
+    SourceReadFailed,
+    TableRedefined,
+    UnknownRelation,
+)
 from laminar.model.row_counts import RowCounts, Skipped
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest
@@ -34,6 +43,7 @@ from laminar.runtime.ingest.connector_thread import CLOSING_SECONDS, ConnectorTh
 from laminar.runtime.ingest.inlet import Inlet, InletContext
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.ingest.pushed_inlet import PushedInlet
+from laminar.runtime.spark.error_translation import START_FAILS
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import PendingLog, Range, SegmentStore
 from laminar.store.source_notes import SourceNotes
@@ -159,6 +169,7 @@ class ConnectorDagBridge:
         """Sources whose connector cannot be built, or does not answer."""
         self._notes = SourceNotes(store.root)
         self._threads: dict[int, tuple[Source, ConnectorThread]] = {}
+        self._unread: dict[str, Exception] = {}  # sources that the last cut could not read
 
     @property
     def running(self) -> bool:
@@ -275,9 +286,12 @@ class ConnectorDagBridge:
     def cut(self, *, whole: bool) -> list[Range]:
         """Return what there is to be taken; empty if all tables are idle.
 
+        A source that cannot be read keeps the others from nothing: `require_read` tells of it.
+
         Args:
             whole: all that is there now; otherwise what the policies have closed.
         """
+        self._unread = {}
         epoch = self._ledger.manifest.epoch + 1
         said = self._time.watermarks.unheard
         self._drift = self._time.watermarks.drift()
@@ -307,7 +321,29 @@ class ConnectorDagBridge:
         except Exception as error:
             if isinstance(inlet, SourceInlet):
                 inlet.failed(error)
-            raise
+            # Rows before a watermark that was said must not come behind it, in a later epoch.
+            if not whole or until is not None or not _is_of_source(error):
+                raise
+            self._unread[name] = error
+            return None
+
+    def require_read(self, report: object = None) -> None:
+        """Raise what a source failed with when the last epoch was cut; the others were taken.
+
+        Args:
+            report: that epoch, if it was committed.
+        """
+        failed, self._unread = self._unread, {}
+        for name, error in failed.items():
+            found = error
+            if not isinstance(found, SourceError):
+                found = SourceReadFailed(name, reason_of(error))
+                found.__cause__ = error
+            found.report = report
+            others = ", ".join(each for each in failed if each != name)
+            if others:
+                found.hint = f"failed too: {others}"
+            raise found
 
     def _read(self) -> list[str]:
         """Return the tables to read; one that keeps what is used waits until somebody uses it."""
@@ -549,6 +585,13 @@ class ConnectorDagBridge:
         with self._opening:
             if self._leaving.get(name) is inlet:
                 del self._leaving[name]
+
+
+def _is_of_source(error: Exception) -> bool:
+    """Whether an error is about one source alone: not about the disk, or Spark."""
+    if isinstance(error, LaminarError):
+        return isinstance(error, SourceError | ConnectorError)
+    return not isinstance(error, START_FAILS)
 
 
 def _counted(waits: Delivered) -> RowCounts:
