@@ -25,6 +25,7 @@ from laminar.errors import (
     StoreUnwritable,
     WriterBusy,
 )
+from laminar.errors.secrets import scrub
 from laminar.model.event_time import END_OF_TIME
 from laminar.result import Changes, Result
 from laminar.runtime.catalog.settings import TimeSettings
@@ -72,8 +73,13 @@ def _on_spark(call: _Call[_P, _T]) -> _Call[_P, _T]:
 
     @wraps(call)
     def guarded(db: Database, *given: _P.args, **named: _P.kwargs) -> _T:
-        with db.engine.calls():
-            return call(db, *given, **named)
+        try:
+            with db.engine.calls():
+                return call(db, *given, **named)
+        except Exception as error:
+            if (clean := scrub(error)) is not error:
+                raise clean from None
+            raise
 
     return cast("_Call[_P, _T]", guarded)
 

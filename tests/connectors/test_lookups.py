@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -59,10 +60,12 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("PROBE", raising=False)
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "long").write_text("x" * 70_000)
+    os.mkfifo(tmp_path / "pipe")  # nobody writes to it
     for reference, why in (
         ("${env:PROBE}", "no variable of that name"),
         (f"${{file:{tmp_path}/nothing}}", "No such file"),
         (f"${{file:{tmp_path}}}", "Is a directory"),
+        (f"${{file:{tmp_path}/pipe}}", "no file"),
         (f"${{file:{tmp_path}/binary}}", "not text"),
         (f"${{file:{tmp_path}/long}}", "longer than"),
         ("${file:relative}", "whole path"),

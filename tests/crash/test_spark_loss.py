@@ -21,13 +21,13 @@ LOSSES = int(os.environ.get("LAMINAR_LOSSES", "3"))
 SEED = int(os.environ.get("LAMINAR_SEED", "1"))
 
 
-def run(*what: str) -> None:
+def run(*what: str, at_most: float = _AT_MOST) -> None:
     """Run a scenario in a process of its own; it has a Spark of its own."""
     command = [sys.executable, "-m", "tests.crash.spark_loss", *what]
     # A session of its own: whatever is left of it can be ended.
     with subprocess.Popen(command, cwd=ROOT, env=environment({}), start_new_session=True) as found:
         try:
-            assert found.wait(_AT_MOST) == 0
+            assert found.wait(at_most) == 0
         except subprocess.TimeoutExpired:
             os.killpg(found.pid, signal.SIGKILL)
             raise
@@ -60,4 +60,5 @@ def test_a_spark_that_is_lost_is_said_to_be_and_nothing_else_is(
 
 @pytest.mark.soak
 def test_whenever_it_is_lost_views_and_sinks_are_exact(tmp_path: Path) -> None:
-    run("at_random", str(tmp_path), str(LOSSES), str(SEED))
+    longer = _AT_MOST + 120 * LOSSES
+    run("at_random", str(tmp_path), str(LOSSES), str(SEED), at_most=longer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,43 @@ def test_a_reference_is_resolved_where_it_is_used_and_nowhere_else(
         assert HUSH.encode() not in path.read_bytes(), path
 
 
+def test_what_is_behind_an_error_does_not_hold_it_either(
+    spark: SparkSession, tmp_path: Path, used: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stubborn(Exception):
+        def __init__(self, password: str) -> None:
+            super().__init__()
+            self.held = (password,)
+
+        def __str__(self) -> str:
+            return f"login failed: {self.held}"
+
+    class Telling(NumbersSource):
+        def latest_offset(self, _start: Any) -> Any:
+            try:
+                raise Stubborn(HUSH)
+            except Stubborn as error:
+                error.add_note(f"tried with {HUSH}")
+                raise PermissionError(13, f"no entry with {HUSH}", HUSH) from error
+
+    def source(spec: SourceSpec) -> Any:
+        Options.of("vault", spec.options).required("password")
+        return Telling(9, 3)
+
+    laminar.register_source("vault", source)
+    with caplog.at_level(logging.DEBUG), laminar.connect(tmp_path, spark=spark) as db:
+        db.execute(SCRIPT)
+        with pytest.raises(laminar.SourceReadFailed) as found:
+            db.drain()
+        assert isinstance(found.value.__cause__, PermissionError)
+    shown = "".join(traceback.format_exception(found.value))
+    assert "${env:VAULT_PASSWORD}" in shown
+    assert "login failed" in shown
+    assert HUSH not in shown
+    assert HUSH not in caplog.text
+    assert used
+
+
 def test_a_variable_that_is_missing_is_named(
     spark: SparkSession, tmp_path: Path, used: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,3 +156,29 @@ def test_values_of_rows_are_in_no_status(spark: SparkSession, tmp_path: Path) ->
     status = read_status(tmp_path)
     assert "CAST_INVALID_INPUT" in str(status)
     assert "alice" not in str(status)
+
+
+def test_what_connectors_say_of_rows_is_in_no_status(
+    spark: SparkSession, tmp_path: Path, used: list[str]
+) -> None:
+    class Choosy(NumbersSource):
+        def latest_offset(self, _start: Any) -> Any:
+            raise ValueError("cannot read 'alice'")
+
+    laminar.register_source("vault", lambda _spec: Choosy(9, 3))
+    laminar.register_sink("vault", lambda _spec: Failing("of 'bob'"))
+    with laminar.connect(tmp_path, spark=spark) as db:
+        db.execute("CREATE TABLE t (n INT); CREATE SINK k FROM t WITH (connector = 'vault')")
+        db.insert("t", [(1,)])
+        db.drain()
+        assert "bob" in str(db.sql("SELECT reason FROM laminar_system.sinks").rows())
+        db.execute("CREATE SOURCE s (n BIGINT) WITH (connector = 'vault')")
+        with pytest.raises(laminar.SourceReadFailed, match="alice"):
+            db.step()
+        assert "alice" in str(db.sql("SELECT reason FROM laminar_system.sources").rows())
+        status = read_status(tmp_path)
+    reasons = {each.name: each.state_reason for each in status.relations}
+    reasons |= {each.name: each.state_reason for each in status.sinks}
+    assert reasons["s"] == "ValueError; laminar_system.sources says more"
+    assert reasons["k"] == "it failed; laminar_system.sinks says more"
+    assert not used

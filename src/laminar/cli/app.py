@@ -12,6 +12,7 @@ import typer
 
 from laminar.cli.output import Format, Printer, print_error
 from laminar.errors import LaminarError
+from laminar.errors.secrets import traceback_of
 
 app = typer.Typer(
     name="laminar",
@@ -232,7 +233,8 @@ def main() -> None:
         sys.exit(130)
     except Exception as error:
         if "--verbose" in sys.argv[1:]:
-            raise
+            sys.stderr.write(f"{traceback_of(error)}\n")
+            sys.exit(1)
         fact = (str(error).strip() or type(error).__name__).partition("\n")[0]
         hint = "this should not happen; --verbose shows where it did"
         print_error(LaminarError("something broke inside", detail=fact, hint=hint))

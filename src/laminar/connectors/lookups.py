@@ -51,6 +51,8 @@ def _file(name: str) -> str:
     path = Path(name)
     if not path.is_absolute():
         raise LookupError("write the whole path: where a process runs is not part of a database")
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise LookupError("it is no file: nobody knows when a pipe or a device ends")
     try:
         with path.open("rb") as file:
             data = file.read(_MOST + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from laminar.errors.base import LaminarError, did_you_mean, nearest
 from laminar.errors.secrets import HIDDEN, is_secret, shown
@@ -12,10 +12,13 @@ from laminar.errors.secrets import HIDDEN, is_secret, shown
 class SourceError(LaminarError):
     """A source could not be set up or could not be read.
 
-    Catch this to handle every error of the connectors in one place.
+    Catch this to handle every error of the connectors in one place. Where a step or `drain` raises
+    it, the epoch took what the other sources have: that is committed, and is the error's `report`.
     """
 
     code: ClassVar[str] = "LMR-8000"
+    report: Any = None
+    """The epoch that was committed without the source; None if there was none."""
 
 
 class UnknownConnector(SourceError):

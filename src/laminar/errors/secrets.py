@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from traceback import format_exception
+from typing import Any
 
 HIDDEN = "***"
 
@@ -68,6 +70,63 @@ def told(text: str) -> str:
     for value in sorted(_looked_up, key=len, reverse=True):
         text = text.replace(value, _looked_up[value])
     return _USER.sub(rf"\1{HIDDEN}@", text)
+
+
+def scrub(error: BaseException) -> BaseException:
+    """Take what was looked up out of an error and of all that is behind it; return it.
+
+    Somebody else's code makes errors of what it was given, and a traceback shows each of a chain.
+    They are changed where they are, for whoever catches one asks for its class; one that does not
+    let itself be changed is replaced.
+    """
+    seen: set[int] = set()
+    stack = [error]
+    while stack:
+        each = stack.pop()
+        seen.add(id(each))
+        for name in ("__cause__", "__context__"):
+            behind = getattr(each, name)
+            if behind is not None and id(behind) not in seen:
+                stack.append(behind)
+                if (clean := _scrubbed(behind)) is not behind:
+                    setattr(each, name, clean)
+    return _scrubbed(error)
+
+
+def _scrubbed(error: BaseException) -> BaseException:
+    if not _looked_up or not _tells(error):
+        return error
+    error.args = tuple(_told_part(each) for each in error.args)
+    error.__dict__.update({name: _told_part(each) for name, each in vars(error).items()})
+    for name in ("strerror", "filename", "filename2"):
+        if isinstance(getattr(error, name, None), str):
+            setattr(error, name, _told_part(getattr(error, name)))
+    if not _tells(error):
+        return error
+    return RuntimeError(f"{type(error).__name__}: {told(_text(error))}")
+
+
+def _told_part(part: Any) -> Any:
+    if isinstance(part, str):
+        return told(part)
+    return [_told_part(each) for each in part] if type(part) is list else part
+
+
+def _tells(error: BaseException) -> bool:
+    text = "\n".join([_text(error), *map(repr, error.args), *getattr(error, "__notes__", ())])
+    return any(value in text for value in _looked_up)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # of a Java that is gone
+        return ""
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return where an error arose, with all that is behind it, as everybody may read it."""
+    return told("".join(format_exception(error))).rstrip()
 
 
 def without_secrets(text: str, start: int, end: int) -> str:

@@ -9,8 +9,13 @@ import pytest
 
 from laminar.connectors import register_source
 from laminar.errors import BadOption, ConnectorError, SqlSyntaxError
-from laminar.errors.secrets import is_secret
-from laminar.runtime.catalog.redaction import shown_options, shown_properties, shown_sql
+from laminar.errors.secrets import is_secret, look_up, scrub, traceback_of
+from laminar.runtime.catalog.redaction import (
+    shown_options,
+    shown_properties,
+    shown_sql,
+    without_rows,
+)
 from laminar.runtime.introspection.system import TABLES
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.statements.show import Showing
@@ -118,6 +123,49 @@ def test_errors_hide_them_wherever_they_are_said() -> None:
     assert "hush" not in str(BadOption("mine", "url", "pg://me:hush@host", "more"))
     broken = "CREATE SINK k FROM s WITH (url = 'pg://me:hush@host' oops"
     assert "hush" not in str(SqlSyntaxError("no").at(broken, broken.index("oops"), 4))
+
+
+@pytest.mark.parametrize(
+    ("reason", "left"),
+    [
+        ("[CAST_INVALID_INPUT] The value 'alice' of ...", "[CAST_INVALID_INPUT]"),
+        ("ArrowInvalid: [A.B] 'alice'", "it failed"),
+        ("ValueError: 'alice'", "ValueError"),
+        (
+            "OSError: [Errno 111] Connection refused: 'alice'",
+            "OSError: [Errno 111] Connection refused",
+        ),
+        ("[Errno 2] No such file or directory: '/alice'", "[Errno 2] No such file or directory"),
+        ("LMR-8004: row 'alice' does not fit", "LMR-8004"),
+        ("LMR-8012: the connector of s hangs", "LMR-8012: the connector of s hangs"),
+        ("PAUSE SINK was said", "PAUSE SINK was said"),
+        (
+            "it is 5 epochs behind, more than max_lag_epochs = 4; before that: 'alice'",
+            "it is 5 epochs behind, more than max_lag_epochs = 4",
+        ),
+        ("alice", "it failed"),
+    ],
+)
+def test_a_reason_says_what_kind_it_is_and_nothing_of_rows(reason: str, left: str) -> None:
+    assert without_rows(reason, "sinks") == f"{left}; laminar_system.sinks says more"
+
+
+def test_an_error_that_tells_what_was_looked_up_is_changed_with_all_behind_it() -> None:
+    class Stubborn(Exception):
+        def __str__(self) -> str:
+            return "with hunter3hunter3"
+
+    look_up("password", "hunter3hunter3", "${env:P}")
+    plain, top = KeyError("a"), OSError(13, "no entry with hunter3hunter3", "hunter3hunter3")
+    top.__cause__, plain.__cause__ = plain, Stubborn()
+    assert scrub(top) is top
+    assert str(top) == "[Errno 13] no entry with ${env:P}: '${env:P}'"
+    assert top.__cause__ is plain
+    assert str(plain.__cause__) == "Stubborn: with ${env:P}"
+    assert "hunter3" not in traceback_of(top)
+    assert str(scrub(Stubborn())) == "Stubborn: with ${env:P}"
+    plain.__cause__, plain.__context__ = None, top  # errors may go round
+    assert scrub(top) is top
 
 
 def test_pairs_hide_them_too() -> None:

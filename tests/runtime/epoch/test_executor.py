@@ -10,9 +10,11 @@ import pytest
 
 from laminar import BarrierAligner, CheckpointBarrier, DagBuilder, OperatorError, StreamingDag
 from laminar.dag import DagNode
+from laminar.errors import DagError, SparkLost
 from laminar.model.ids import EdgeId, NodeId
 from laminar.runtime.epoch.executor import DagExecutor
-from laminar.runtime.epoch.flight import DeltaNotice
+from laminar.runtime.epoch.flight import DeltaNotice, Flight
+from laminar.runtime.spark.lifeline import PATIENCE_WITH_WORK, Lifeline
 
 
 def diamond() -> StreamingDag:
@@ -135,6 +137,58 @@ def test_an_epoch_overtakes_nobody_at_a_slow_node_but_goes_on_elsewhere(
     first.wait()
     second.wait()
     assert log.index((1, "d")) < log.index((2, "d"))
+
+
+def test_what_does_not_come_back_when_spark_is_lost_is_left_behind(
+    build: Callable[..., DagExecutor],
+) -> None:
+    lifeline = Lifeline()
+    outlast = Outlast(lifeline)
+    executor = build(lifeline=outlast)
+    log: list[tuple[int, str]] = []
+    gate, reached = threading.Event(), threading.Event()
+    task = Recorder(1, log, gates={"b": gate}, started={"b": reached})
+    flight = executor.launch(task, CHANGED)
+    assert reached.wait(10)
+    for _ in range(2):  # also who asks again does not wait
+        with pytest.raises(SparkLost, match="has not come back"):
+            flight.wait()
+    assert outlast.tries == PATIENCE_WITH_WORK
+    assert lifeline.is_waited_for
+    executor.close()  # nobody waits here either
+    assert executor.in_flight == 1
+    gate.set()
+    assert flight._over.wait(10)
+    assert not lifeline.is_waited_for
+    assert (1, "d") not in log  # it was called off
+
+
+class Outlast(Lifeline):
+    """Spark is dead, and seconds are tries."""
+
+    def __init__(self, real: Lifeline) -> None:
+        self.real, self.tries = real, 0
+        self.real._death = lambda: "it is dead"  # type: ignore[method-assign]
+
+    def outlast(self, is_over: Callable[[float], bool]) -> None:
+        def at_once(_seconds: float) -> bool:
+            self.tries += 1
+            return is_over(0.0)
+
+        self.real.outlast(at_once)
+
+
+def test_who_waits_for_an_executor_that_is_closed_is_let_go(
+    build: Callable[..., DagExecutor],
+) -> None:
+    executor = build()
+    flight = executor.launch(Recorder(1, []), CHANGED)
+    flight.wait()
+    stuck = Flight(2, Recorder(2, []), {}, frozenset(), {NodeId(0)})
+    executor._flights.append(stuck)
+    executor.close()
+    with pytest.raises(DagError, match="closed"):
+        stuck.wait()
 
 
 def test_a_full_buffer_holds_back_the_node_that_fills_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import StructType
 
+from laminar.errors import SparkLost
 from laminar.model.trace import Segment, Trace
 from laminar.runtime.event_time.late_batch import LATE_ROWS
 from laminar.runtime.history import compactor as module
@@ -67,6 +69,32 @@ def compacting() -> Iterator[Compactor]:
     made = Compactor(NO_SPARK, Store())  # type: ignore[arg-type]
     yield made
     made.close()
+
+
+def test_one_that_does_not_come_back_when_spark_is_lost_is_left_behind(
+    ways: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, made = threading.Event(), Compactor(NO_SPARK, Store())  # type: ignore[arg-type]
+    run = made._run
+
+    def held(*given: Any) -> Any:
+        assert gate.wait(60)
+        return run(*given)
+
+    def lost(_is_over: object) -> None:
+        raise SparkLost("it is dead", is_restarted=False)
+
+    monkeypatch.setattr(made, "_run", held)
+    made.outlast = lost
+    assert made.submit({"t": trace(*many(*[True] * 8))}, RELATIONS, 8)
+    with pytest.raises(SparkLost):
+        made.adopt({}, wait=True)
+    made.close()
+    assert made._running is not None
+    assert not made._running.done()
+    gate.set()
+    made._running.result(60)
+    assert ways
 
 
 def test_nothing_to_do_starts_nothing(compacting: Compactor, ways: list[tuple[str, bool]]) -> None:

@@ -15,7 +15,13 @@ import pytest
 from laminar.checkpoint.in_flight import Delivered, InFlight, Overtaken, put_back
 from laminar.connectors import SourceSpec, create_source
 from laminar.connectors.source import Source
-from laminar.errors import Backpressure, NotSupported, TableRedefined, UnknownRelation
+from laminar.errors import (
+    Backpressure,
+    NotSupported,
+    SourceReadFailed,
+    TableRedefined,
+    UnknownRelation,
+)
 from laminar.model.trace import ARRIVAL
 from laminar.runtime.catalog.catalog import Defined
 from laminar.runtime.catalog.definitions import TableDefinition
@@ -293,6 +299,23 @@ def test_rows_that_a_checkpoint_kept_are_not_asked_of_their_source(tmp_path: Pat
     assert again.rows == again.delivered == 10
     source.broken = False
     assert made.inlets.ways.of("s").cut(2, whole=True) == Range("s", 10, 20)
+    made.close()
+
+
+def test_what_cannot_be_read_is_told_behind_what_the_others_have(tmp_path: Path) -> None:
+    broken, whole = Numbers(total=5, broken=True), Numbers(total=5)
+    other = replace(NUMBERS, name="o")
+    made = Ways.at(tmp_path, NUMBERS, other, sources={"s": broken, "o": whole})
+    made.inlets.require_read()
+    assert made.inlets.cut(whole=True) == [Range("o", None, 5)]
+    with pytest.raises(SourceReadFailed, match="the disk is gone") as found:
+        made.inlets.require_read()
+    assert isinstance(found.value.__cause__, OSError)
+    made.inlets.require_read()  # once
+    assert made.inlets.health.all()["s"].state == "failing"
+    broken.broken = False
+    assert made.inlets.cut(whole=True) == [Range("s", None, 5), Range("o", None, 5)]
+    made.inlets.require_read()
     made.close()
 
 

@@ -20,6 +20,7 @@ from laminar.runtime.spark.java_process import JavaProcess
 from laminar.runtime.spark.lifeline import (
     PATIENCE,
     PATIENCE_WITH_HALTED,
+    PATIENCE_WITH_WORK,
     Lifeline,
     Pulse,
 )
@@ -134,6 +135,27 @@ def test_a_callers_that_hangs_is_left_so_that_another_one_can_be_started(
     felt(lifeline, PATIENCE)
     lifeline.let_go()
     assert java.done == ["cut", "leave hung"]
+
+
+def test_work_is_waited_for_as_long_as_spark_lives_and_a_little_longer(
+    made: Callable[..., tuple[Java, Lifeline]],
+) -> None:
+    java, lifeline = made(ours=False)
+    tries = 0
+
+    def is_over(_seconds: float) -> bool:
+        nonlocal tries
+        tries += 1
+        if tries == 3 * PATIENCE_WITH_WORK:
+            java.end = "its Java process was killed by signal 9"
+        return java.end is not None and not lifeline.loss()
+
+    with pytest.raises(SparkLost, match=r"signal 9; what waited"):
+        lifeline.outlast(is_over)
+    assert tries == 4 * PATIENCE_WITH_WORK - 1
+    assert lifeline.is_waited_for
+    lifeline._left = [lambda _seconds: True]
+    assert not lifeline.is_waited_for
 
 
 def error_of(call: Callable[[], Any], lifeline: Lifeline) -> BaseException:

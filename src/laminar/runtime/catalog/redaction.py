@@ -20,9 +20,15 @@ from laminar.sql.tokens import Kind, Token, tokenize
 
 _OURS = OWN | {"connector"}
 
+_CLASS = r"\w*(?:Error|Exception|Interrupt|Exit)\b"
 _KIND = re.compile(
-    r"\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\]"  # a condition of Spark's
-    r"|function \S+ raised \w*(?:Error|Exception|Interrupt|Exit)\b"
+    rf"(?:{_CLASS}: )?\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\]"  # a condition of Spark's
+    rf"|function \S+ raised {_CLASS}"
+    rf"|(?:{_CLASS}: )?\[Errno \d+\] [A-Z][a-z]+(?: [a-z]+)*"  # what the system says
+    rf"|{_CLASS}"
+    r"|LMR-(?:8001|8012): .*"  # a connector that is not known or hangs: names and seconds
+    r"|LMR-\d{4}"
+    r"|PAUSE SINK was said|it is \d+ epochs behind, more than \w+ = \d+"
 )
 
 
@@ -71,16 +77,21 @@ def shown_sql(sql: str, connector: str | None = None) -> str:
     return "".join([*kept, sql[at:]])
 
 
-def without_rows(reason: str | None) -> str | None:
+def without_rows(reason: str | None, table: str = "materialized_views") -> str | None:
     """Return why something does not go on, without the values of rows that reasons may carry.
 
-    What is left says what kind of failure it is: Spark's condition, or a Python exception's class.
+    What is left says what kind of failure it is: a code, Spark's condition, what the system says,
+    or a Python exception's class.
+
+    Args:
+        reason: all of it.
+        table: the system table that has all of it, for who may ask for rows.
     """
     if reason is None:
         return None
     found = _KIND.match(reason)
     kind = "it failed" if found is None else found[0]
-    return f"{kind}; laminar_system.materialized_views says more"
+    return f"{kind}; laminar_system.{table} says more"
 
 
 def _is_known(connector: str | None) -> bool:

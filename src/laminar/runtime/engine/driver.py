@@ -6,7 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from laminar.errors import DatabaseClosed, OperatorError, WriterBusy, WriteWithinEpoch
+from laminar.errors import (
+    DatabaseClosed,
+    OperatorError,
+    SourceError,
+    WriterBusy,
+    WriteWithinEpoch,
+)
 from laminar.runtime.engine.background_loop import BackgroundLoop
 from laminar.runtime.epoch.outcome import EpochReport, SinkReport
 
@@ -59,21 +65,28 @@ class Driver:
     def drain(self) -> EpochReport | None:
         """Run epochs until there is nothing to do; return the last report.
 
-        A view that fails does not keep the others from going on; its error is raised at the end.
+        A view that fails, or a source that cannot be read, does not keep the others from going on;
+        its error is raised at the end.
         """
         last: EpochReport | None = None
-        failed: OperatorError | None = None
+        failed: OperatorError | SourceError | None = None
         while True:
             committed: list[EpochReport] = []
             try:
                 self._flow(committed)
             except OperatorError as error:
                 failed = failed or error
+            except SourceError as error:
+                failed = failed or error
+                if not committed:
+                    break  # it is asked each time
             else:
                 if not committed:
                     break
             last = committed[-1] if committed else last
         if failed is not None:
+            if isinstance(failed, SourceError):
+                failed.report = last
             raise failed
         return last
 
@@ -121,8 +134,8 @@ class Driver:
             if isinstance(error, _NO_TURN) and not committed:
                 raise
             failed.append(error)
-            if isinstance(error, OperatorError) and error.report is not None:
-                committed.append(error.report)
+            if isinstance(error, OperatorError | SourceError):
+                _add(error, committed)
         self._engine.work.inlets.commit_offsets(is_waiting=keep is None)
         if keep is None:  # the loop waits for nobody
             self._engine.outputs.sinks.waits.settle()
@@ -148,3 +161,11 @@ class Driver:
                     listener(report)
                 except Exception as error:
                     keep(error)
+
+
+def _add(error: OperatorError | SourceError, committed: list[EpochReport]) -> None:
+    """Let the error know the last epoch that was committed, and tell of it if nobody has."""
+    if error.report is None:
+        error.report = committed[-1] if committed else None
+    elif error.report not in committed:
+        committed.append(error.report)

@@ -83,8 +83,11 @@ class Engine(Parts):
             taken = work.inlets.cut(whole=whole)
             if not taken and not self._has_more():
                 work.checkpoints.idle()
+                work.inlets.require_read()
                 return None
-            return work.runner.run(taken)
+            report = work.runner.run(taken)
+            work.inlets.require_read(report)
+            return report
 
     def replay(self) -> EpochReport | None:
         """Run the next epoch that was logged before, over its own rows; None if there is none."""
@@ -132,8 +135,11 @@ class Engine(Parts):
                 pass
             taken = self.work.inlets.cut(whole=True)
             if not taken and self.scheduler.cursor(view) == self.ledger.epoch:
+                self.work.inlets.require_read()
                 return None
-            return self.catch_up([view], taken)
+            report = self.catch_up([view], taken)
+            self.work.inlets.require_read(report)
+            return report
 
     def flow(
         self, notify: Callable[[EpochReport], object], limit: int, *, whole: bool = True
@@ -149,6 +155,7 @@ class Engine(Parts):
 
         Raises:
             OperatorError: a view failed; the epoch that was committed without it is in the error.
+            SourceError: a source could not be read; what the others had is committed.
         """
         ledger, work, pipeline = self.ledger, self.work, self.work.pipeline
         self.returns.try_again(wait=whole)
@@ -156,9 +163,11 @@ class Engine(Parts):
             if pipeline.is_possible() and not self.has_logged():
                 self.defined.require_attached()
                 if pipeline.flow(notify, limit, whole=whole) > 0:
+                    work.inlets.require_read()
                     return True
                 if not self._has_more():
                     work.checkpoints.idle()
+                    work.inlets.require_read()
                     return False
             # One by one; also the epoch that no rows ask for, but time.
             report = self.step(whole=whole)

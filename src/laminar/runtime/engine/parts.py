@@ -81,6 +81,7 @@ class Parts:
         )
         aside = self.env.workspace()
         compactor = Compactor(aside.session, aside.store)
+        compactor.outlast = lifeline.outlast
         self.ledger = Ledger(root, compactor, timeline, read_only=read_only)
         settings = Settings(self.ledger.manifest.state.settings)
         self.defined = Defined(Catalog(SparkTyper.beside(spark)), settings, limits)
@@ -126,7 +127,7 @@ class Parts:
             defined, ledger, time, pruning, env.store, env.workspaces.of, env.clock
         )
         checkpoints = Checkpoints(env, ledger, defined)
-        executor = CurrentExecutor(lambda: defined.catalog.dag, checkpoints.report)
+        executor = CurrentExecutor(lambda: defined.catalog.dag, checkpoints.report, env.lifeline)
         full = FullQueries(env.workspace())
         launcher = Launcher(defined, full, executor, checkpoints)
         delivered = DeliveredRows(env.workspaces.first.session, env.store)
@@ -215,7 +216,8 @@ class Parts:
         why = lifeline.loss()
         if why is None:
             return
-        if not lifeline.is_restarted or self.ledger.turn.is_inside:
+        is_alone = not (self.ledger.turn.is_inside or lifeline.is_waited_for)
+        if not (lifeline.is_restarted and is_alone):
             raise lifeline.lost(why)
         with self.ledger.turn("another Spark"):
             if lifeline.loss() is not None:

@@ -24,6 +24,7 @@ from laminar.checkpoint.storage import CHECKPOINTS
 from laminar.connectors.source import Source
 from laminar.delta.program import Applied
 from laminar.errors import LaminarError, NotSupported, OperatorError, RecoveryFailed, SparkLost
+from laminar.errors.secrets import traceback_of
 from laminar.model.trace import Manifest
 from laminar.runtime.catalog.definitions import (
     OperatorDefinition,
@@ -289,7 +290,8 @@ def _restore(
     try:
         follow()
     except Exception as error:
-        _LOG.warning("a restore is committed, memory could not follow; trying again", exc_info=True)
+        told = traceback_of(error)
+        _LOG.warning("a restore is committed, memory could not follow; trying again: %s", told)
         with suppress(SparkLost):
             engine.env.lifeline.check([error])
         _follow_or_close(engine, follow)

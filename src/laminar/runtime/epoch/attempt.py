@@ -71,7 +71,7 @@ class EpochAttempt:
         try:
             self.flight.wait()
         except Exception:
-            if not self.flight.failures:
+            if self.flight.is_left or not self.flight.failures:
                 raise
         return {_culprit(name, error): error for name, error in self.flight.failures.items()}
 

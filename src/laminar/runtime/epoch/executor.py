@@ -18,12 +18,14 @@ from laminar.dag import (
     SharedStageMetadata,
     StreamingDag,
 )
-from laminar.errors import LaminarError, OperatorError, WriteWithinEpoch
+from laminar.errors import DagError, LaminarError, OperatorError, WriteWithinEpoch
 from laminar.model.ids import EdgeId, NodeId
 from laminar.runtime.epoch.flight import DeltaNotice, Flight, NodeTask
 from laminar.runtime.spark.error_translation import first_sentence
+from laminar.runtime.spark.lifeline import Lifeline
 
 _LOG = logging.getLogger("laminar.epochs")
+_CLOSED = "an epoch was on its way when its executor was closed"
 
 Snapshot = Callable[[CheckpointBarrier, NodeId], object]
 """Told when a node has finished the epoch that carries a barrier."""
@@ -66,8 +68,10 @@ class DagExecutor:
         workers: int = 4,
         capacity: int = 4,
         on_snapshot: Snapshot | None = None,
+        lifeline: Lifeline | None = None,
     ) -> None:
         self.dag = dag
+        self._lifeline = lifeline or Lifeline()
         self.metrics = DagExecutorMetrics()
         self.aligner = BarrierAligner(
             {node.id: len(node.inputs) for node in dag.nodes.values() if len(node.inputs) > 1}
@@ -113,6 +117,7 @@ class DagExecutor:
             flight = Flight(
                 self._launched, task, sources, frozenset(in_motion), set(self.dag.nodes), barrier
             )
+            flight.outlast = self._lifeline.outlast
             flight.aligned.update(self.dag.sources())
             self._flights.append(flight)
             self.metrics.most_in_flight = max(self.metrics.most_in_flight, len(self._flights))
@@ -353,8 +358,10 @@ class DagExecutor:
         return landed
 
     def close(self) -> None:
-        """Wait for what runs, then end the worker threads."""
-        self._pool.shutdown(wait=True)
+        """Wait for what runs, unless it was left behind, and end the threads; nobody waits then."""
+        self._pool.shutdown(wait=not any(each.is_left for each in self._flights))
+        with self._lock:
+            self._abandon("the executor", DagError(_CLOSED, hint="call again"))
 
 
 class CurrentExecutor:
@@ -363,10 +370,17 @@ class CurrentExecutor:
     Args:
         dag: the topology.
         on_snapshot: told when a node has finished an epoch that carries a barrier.
+        lifeline: of the Spark that nodes wait for.
     """
 
-    def __init__(self, dag: Callable[[], StreamingDag], on_snapshot: Snapshot) -> None:
+    def __init__(
+        self,
+        dag: Callable[[], StreamingDag],
+        on_snapshot: Snapshot,
+        lifeline: Lifeline | None = None,
+    ) -> None:
         self._dag = dag
+        self._lifeline = lifeline
         self._on_snapshot = on_snapshot
         self._built: DagExecutor | None = None
 
@@ -393,7 +407,9 @@ class CurrentExecutor:
     def get(self) -> DagExecutor:
         """Return what runs the DAG as it is defined now."""
         if self._built is None:
-            self._built = DagExecutor(self._dag(), on_snapshot=self._on_snapshot)
+            self._built = DagExecutor(
+                self._dag(), on_snapshot=self._on_snapshot, lifeline=self._lifeline
+            )
         return self._built
 
     def forget(self) -> None:

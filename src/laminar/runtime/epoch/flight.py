@@ -8,11 +8,21 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from laminar.dag import CheckpointBarrier, DagNode
+from laminar.errors import SparkLost
 from laminar.model.ids import EdgeId, NodeId
 
 
 def _nothing() -> None:
     """Release nothing."""
+
+
+def _without_end(is_over: Callable[[float], bool]) -> None:
+    """Wait for what waits for no Spark: it ends by itself."""
+    while not is_over(_SECOND):
+        pass
+
+
+_SECOND = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +80,46 @@ class Flight:
     running: int = 0
     is_called_off: bool = False
     """An earlier epoch failed, so that this one stands on nothing."""
+    outlast: Callable[[Callable[[float], bool]], None] = _without_end
+    """Waits for work for as long as Spark lives, see `Lifeline.outlast`."""
+    lost: SparkLost | None = None
+    """Why nobody waits for it any more, though a node of it has not come back."""
     _over: threading.Event = field(default_factory=threading.Event)
+
+    def _outlast(self) -> None:
+        if self.lost is not None:
+            raise self.lost
+        try:
+            self.outlast(self._over.wait)
+        except SparkLost as error:
+            self.lost, self.is_called_off = error, True
+            raise
+
+    @property
+    def is_left(self) -> bool:
+        """Whether a node of it was left behind."""
+        return self.lost is not None
 
     def end(self) -> None:
         """Let those go on who wait for it."""
         self._over.set()
 
     def wait(self) -> None:
-        """Wait until nothing of it runs; raise what went wrong first, if anything did."""
+        """Wait until nothing of it runs; raise what went wrong first, if anything did.
+
+        Every node ends: by itself, or with Spark. What does not is left behind.
+
+        Raises:
+            SparkLost: it is lost, and a node has not noticed in time.
+        """
         try:
-            self._over.wait()
+            self._outlast()
+        except SparkLost:
+            raise
         except BaseException:
             # The caller is going to clean up: nothing may write behind its back.
             self.is_called_off = True
-            self._over.wait()
+            self._outlast()
             raise
         for error in self.failures.values():
             raise error

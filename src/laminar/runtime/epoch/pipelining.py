@@ -143,6 +143,8 @@ class EpochPipeline:
                 try:
                     first.attempt.flight.wait()
                 except Exception as error:
+                    if first.attempt.flight.is_left:
+                        raise  # nothing may run beside it
                     # It runs again below, and if it fails again, that is raised.
                     _LOG.info("epoch %d runs again, alone: %s", first.epoch, error)
                     self._call_off(in_flight)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from laminar.delta.change import consolidate
 from laminar.delta.lateness import below
 from laminar.delta.partials import merge_partials
 from laminar.delta.program import Merged
+from laminar.errors import SparkLost
 from laminar.model.trace import Segment, Trace
 from laminar.model.trace_name import is_partial, relation_of
 from laminar.runtime.catalog.storage_plan import StoragePlan
@@ -63,6 +66,9 @@ class Compactor:
         self.error: str | None = None
         """What the last one failed with; None if it did not."""
         self.fanout = 8
+        self.outlast: Callable[[Callable[[float], bool]], None] = _to_its_end
+        """Waits for as long as Spark lives, see `Lifeline.outlast`."""
+        self._is_left = False
 
     def submit(
         self,
@@ -107,6 +113,8 @@ class Compactor:
         adopted = dict(traces)
         if self._running is None or not (wait or self._running.done()):
             return adopted
+        if wait:
+            self._outlast(self._running)
         done, self._running = self._running, None
         compacted, error = done.result()
         self._note(error)
@@ -191,8 +199,23 @@ class Compactor:
         return self.fanout * (8 if trace.insert_only and large * 2 > len(trace.segments) else 1)
 
     def close(self) -> None:
-        """Wait for the running compaction and end the thread."""
-        self._pool.shutdown(wait=True)
+        """Wait for the running compaction, as long as Spark lives, and end the thread."""
+        with suppress(SparkLost):
+            if self._running is not None:
+                self._outlast(self._running)
+        self._pool.shutdown(wait=not self._is_left)
+
+    def _outlast(self, running: Future[tuple[list[Compacted], Exception | None]]) -> None:
+        try:
+            self.outlast(lambda seconds: bool(wait_for([running], seconds).done))
+        except SparkLost:
+            self._is_left = True
+            raise
+
+
+def _to_its_end(is_over: Callable[[float], bool]) -> None:
+    while not is_over(1.0):
+        pass
 
 
 def _is_young(group: tuple[Segment, ...]) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from laminar.checkpoint.fingerprint import stored_otherwise
 from laminar.errors import EpochNotFound, ManifestCorrupt, NotSupported, StoreUnwritable
+from laminar.errors.secrets import traceback_of
 from laminar.model.state import EngineState
 from laminar.model.trace import Manifest, Trace
 from laminar.runtime.catalog.catalog import Catalog
@@ -39,8 +40,8 @@ def after_commit(run: Callable[[], object]) -> None:
     """
     try:
         run()
-    except Exception:
-        _LOG.exception("an epoch is committed; what follows from it failed")
+    except Exception as error:
+        _LOG.error("an epoch is committed; what follows from it failed: %s", traceback_of(error))
 
 
 class Timeline:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 from laminar.bridge import BridgeCounters
 from laminar.checkpoint.in_flight import Delivered
 from laminar.connectors import Source
-from laminar.errors import Backpressure, ConnectorHung, TableRedefined
+from laminar.errors import (
+    Backpressure,
+    ConnectorError,
+    ConnectorHung,
+    LaminarError,
+    SourceError,
+    SourceReadFailed,
+    TableRedefined,
+)
 from laminar.model.row_counts import RowCounts, Skipped
 from laminar.model.state import EngineState
 from laminar.runtime.catalog.catalog import Defined
@@ -29,7 +37,8 @@ from laminar.runtime.ingest.open_inlets import OpenInlets
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.ingest.pushed_inlet import PushedInlet
 from laminar.runtime.ingest.read_range import ReadRange
-from laminar.runtime.ingest.source_health import AwaySources, HealthReport
+from laminar.runtime.ingest.source_health import AwaySources, HealthReport, reason_of
+from laminar.runtime.spark.error_translation import START_FAILS
 from laminar.runtime.spark.workspace import Workspace
 from laminar.store import Range, SegmentStore
 from laminar.store.source_notes import SourceNotes
@@ -107,6 +116,7 @@ class ConnectorDagBridge:
         notes = SourceNotes(store.root)
         self.health = HealthReport(defined, ledger, self.ways, self.away, notes, self.clock, clock)
         """How the sources are doing."""
+        self._unread: dict[str, Exception] = {}  # sources that the last cut could not read
 
     @property
     def running(self) -> bool:
@@ -158,9 +168,12 @@ class ConnectorDagBridge:
     def cut(self, *, whole: bool) -> list[Range]:
         """Return what there is to be taken; empty if all tables are idle.
 
+        A source that cannot be read keeps the others from nothing: `require_read` tells of it.
+
         Args:
             whole: all that is there now; otherwise what the policies have closed.
         """
+        self._unread = {}
         epoch = self._ledger.manifest.epoch + 1
         said = self._time.watermarks.unheard
         self._drift = self._time.watermarks.drift()
@@ -190,7 +203,29 @@ class ConnectorDagBridge:
         except Exception as error:
             if isinstance(inlet, SourceInlet):
                 inlet.failed(error)
-            raise
+            # Rows before a watermark that was said must not come behind it, in a later epoch.
+            if not whole or until is not None or not _is_of_source(error):
+                raise
+            self._unread[name] = error
+            return None
+
+    def require_read(self, report: object = None) -> None:
+        """Raise what a source failed with when the last epoch was cut; the others were taken.
+
+        Args:
+            report: that epoch, if it was committed.
+        """
+        failed, self._unread = self._unread, {}
+        for name, error in failed.items():
+            found = error
+            if not isinstance(found, SourceError):
+                found = SourceReadFailed(name, reason_of(error))
+                found.__cause__ = error
+            found.report = report
+            others = ", ".join(each for each in failed if each != name)
+            if others:
+                found.hint = f"failed too: {others}"
+            raise found
 
     def _read(self) -> list[str]:
         """Return the tables to read; one that keeps what is used waits until somebody uses it."""
@@ -376,6 +411,13 @@ class ConnectorDagBridge:
     def counters(self) -> dict[str, BridgeCounters]:
         """Return what went through each bridge."""
         return {name: each.counters for name, each in self.ways.all().items()}
+
+
+def _is_of_source(error: Exception) -> bool:
+    """Whether an error is about one source alone: not about the disk, or Spark."""
+    if isinstance(error, LaminarError):
+        return isinstance(error, SourceError | ConnectorError)
+    return not isinstance(error, START_FAILS)
 
 
 def _counted(waits: Delivered) -> RowCounts:

@@ -337,8 +337,11 @@ class SourceInlet:
         future, self._future = self._future, None
         if future is None:
             return False
+        if self._is_ahead:
+            wait([future])  # each of its calls has a deadline
+            return False  # also if it failed: that was a while ago, and it is asked now
         future.result()
-        return not self._is_ahead
+        return True
 
     def say(self, watermark: int) -> None:
         """Send a watermark behind all rows that were read so far."""

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from laminar.connectors import Source, close
 from laminar.errors import ConnectorHung
 from laminar.errors.dag import ConnectorError
+from laminar.errors.secrets import scrub, traceback_of
 from laminar.runtime.catalog.definitions import TableDefinition
 from laminar.runtime.catalog.source_options import parse
 
@@ -184,8 +185,9 @@ def _do(context: Context, work: Callable[[], Any], future: Future[Any]) -> None:
     try:
         future.set_result(context.run(work))
     except Exception as error:
-        future.set_exception(error)
+        future.set_exception(scrub(error))
     except BaseException as error:  # such as SystemExit: nobody else would hear of it
+        scrub(error)
         lost = ConnectorError("a connector", error)
         lost.__cause__ = error
         future.set_exception(lost)
@@ -198,7 +200,7 @@ def closed_when_done(future: Future[_T], closing: Callable[[_T], object]) -> Non
         if done.exception() is None:
             try:
                 closing(done.result())
-            except Exception:
-                _LOG.warning("a connector could not be closed", exc_info=True)
+            except Exception as error:
+                _LOG.warning("a connector could not be closed: %s", traceback_of(error))
 
     future.add_done_callback(partial(ended))

@@ -189,12 +189,13 @@ class StatusReader:
             cursor = cursors.get(each["name"])
             found = stored_status(cursor, each.get("from_epoch", 0), reach)
             is_behind = found.state == SinkMode.RUNNING and found.lag_epochs > 0
+            reason = without_rows(found.reason, "sinks")
             yield StoredSink(
                 each["name"],
                 each["relation"],
                 each["connector"],
                 "behind" if is_behind else found.state,
-                "it has not taken the newest epoch yet" if is_behind else found.reason,
+                "it has not taken the newest epoch yet" if is_behind else reason,
                 found.epoch,
                 found.lag_epochs,
                 found.attempts,
@@ -245,7 +246,7 @@ class StatusReader:
         state, reason = state_of(name, manifest)
         if isinstance(definition, TableDefinition) and definition.connector and name in notes:
             noted = SourceHealth(**notes[name])
-            state, reason = noted.state, noted.reason
+            state, reason = noted.state, without_rows(noted.reason, "sources")
         return RelationStatus(
             name,
             kind_of(definition),

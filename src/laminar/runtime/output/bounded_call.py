@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from laminar.connectors.sink import SinkConnector, begin_sink, close_sink
 from laminar.errors import ConnectorError
+from laminar.errors.secrets import told
 from laminar.runtime.ingest.connector_thread import closed_when_done, in_background
 
 _LOG = logging.getLogger("laminar.sinks")
@@ -71,4 +72,4 @@ def _close(name: str, connector: SinkConnector) -> None:
     try:
         close_sink(connector)
     except BaseException as error:
-        _LOG.warning('sink "%s" could not be closed: %s', name, error)
+        _LOG.warning('sink "%s" could not be closed: %s', name, told(str(error)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from laminar.connectors.sink import SinkConnector, close_sink
 from laminar.errors import ConnectorError, LaminarError
-from laminar.errors.secrets import told
+from laminar.errors.secrets import scrub, told
 from laminar.runtime.catalog.python_objects import OBJECT
 from laminar.runtime.output.sink_definition import SinkDefinition
 from laminar.runtime.output.sink_runner import SinkRunner
@@ -254,7 +254,7 @@ class Outlet:
     def _fail(self, error: BaseException) -> None:
         reason, is_away = reason_of(error), self.connector is None
         now, backoff = self._parts.clock(), self._parts.backoff()
-        self.error = error
+        self.error = scrub(error)
         self._between = None  # its Spark may be gone: the next try begins with a session of then
         try:
             is_there = self._parts.books.note(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakValueDictionary, ref
@@ -35,6 +35,9 @@ PATIENCE = 30
 
 PATIENCE_WITH_HALTED = 5
 """The same, if the system says that it does not run at all."""
+
+PATIENCE_WITH_WORK = 60
+"""So many seconds after Spark is known to be lost, work that waited for it has noticed."""
 
 
 class Pulse:
@@ -105,6 +108,7 @@ class Lifeline:
         """How many Sparks there were before this one."""
         self._thread: int | None = None
         self._is_prepared = True
+        self._left: Collection[Callable[[float], bool]] = ()
         self._hold(spark)
 
     def _hold(self, spark: SparkSession | None) -> None:
@@ -121,6 +125,8 @@ class Lifeline:
     def loss(self) -> str | None:
         """Say why it is lost; None if, as far as is known, it is not."""
         found = self._death()
+        if found is None and self.is_waited_for:
+            return "what waited for it has not come back"
         return found or (None if self._is_prepared else "another one has not been prepared")
 
     def _death(self) -> str | None:
@@ -128,6 +134,33 @@ class Lifeline:
             return None
         # First: that it did not answer is why it was killed.
         return self._pulse.silence or self._java.ending() or None
+
+    def outlast(self, is_over: Callable[[float], bool]) -> None:
+        """Wait until work is over that waits for Spark; it ends with it, or is left behind.
+
+        A thread cannot be ended from outside. Where connections to a Spark that hangs cannot be
+        cut, or a user's code does not come back, it is not waited for any longer; no call does
+        anything then before it has come back after all, so it has nobody beside it.
+
+        Args:
+            is_over: waits for so many seconds, and tells whether it is.
+
+        Raises:
+            SparkLost: it is lost, and the work has not ended in time.
+        """
+        tries, why = 0, None
+        while not is_over(_SECOND):
+            why = self._death()
+            tries = 0 if why is None else tries + 1
+            if why is not None and tries >= PATIENCE_WITH_WORK:
+                self._left = [*self._left, is_over]
+                raise self.lost(f"{why}; what waited for it has not come back")
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether work that was left behind has not come back."""
+        self._left = [each for each in self._left if not each(0.0)]
+        return bool(self._left)
 
     def lost(self, why: str) -> SparkLost:
         """Return the error that says so."""
