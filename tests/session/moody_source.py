@@ -90,6 +90,6 @@ laminar.register_source("moody", make, alterable=("host", "step"))
 
 def moody(name: str, **options: object) -> str:
     """Return the statement that creates one; its calls may take 50 ms."""
-    given = {"call_timeout": "50 ms", **options}
+    given = {"call_timeout": "300 ms", **options}
     listed = ", ".join(f"{key} = '{value}'" for key, value in given.items())
     return f"CREATE SOURCE {name} (n BIGINT) WITH (connector = 'moody', {listed})"
