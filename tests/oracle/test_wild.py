@@ -68,8 +68,8 @@ def test_another_spark_goes_on_with_what_is_there(
     assert other.version() != spark.version
     older = min(other.version(), spark.version)
     without = TIME_OF_DAY if older < "4.2" else ()
-    case = wild_case(random.Random(seed), spark, among=TURNS, without=without)
-    case.steps.insert(1, ["elsewhere", *case.steps[-1][1:]])
+    case = wild_case(random.Random(seed), spark, views=5, among=TURNS, without=without)
+    case.steps[1:] = [["elsewhere", *case.steps[-1][1:]], *case.steps[1:4]]
     tally = WildRun(case, spark, tmp_path / "state", other).run()
     assert tally.compared.total() > 0
 
