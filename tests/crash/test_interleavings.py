@@ -135,6 +135,7 @@ def test_threads_in_any_order(spark: SparkSession, tmp_path: Path) -> None:
             except BaseException as error:
                 error.add_note(f"seed {seed}")
                 raise
+            sys.stdout.write(f"seed {seed}\n")
             passed["steps"] += interleaver.passed
             passed["choices"] += interleaver.choices
     finally:
