@@ -22,6 +22,7 @@ class NumbersSource:
         self.per_poll = per_poll
         self.broken = ""
         self.read_to = 0
+        self.heard = 0
 
     def latest_offset(self, start: Any) -> Any:
         if self.broken:
@@ -42,6 +43,9 @@ class NumbersSource:
                 ),
             }
         )
+
+    def acknowledge(self, end: Any) -> None:
+        self.heard = end
 
     def read(self, *_: Any) -> Any:
         raise AssertionError("Arrow is enough")
