@@ -30,6 +30,7 @@ from laminar.runtime.introspection.status import read_status
 from laminar.store import Range
 from laminar.testing import ManualClock
 from laminar.testing.counted import counts
+from laminar.testing.waiting import until
 
 from .moody_source import MOODS, Mood, MoodySource, moody
 
@@ -228,6 +229,7 @@ def test_the_loop_goes_on_without_a_source_that_hangs_and_takes_it_back(
         wanted = 9
         MOODS["b"].total = 9
         assert seen.wait(30)
+        until(lambda: db.metrics().loop.error)  # it has missed its deadline
         MOODS["a"].hang = ""
         with pytest.raises(laminar.ConnectorHung):
             db.stop()

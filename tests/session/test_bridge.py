@@ -225,6 +225,31 @@ def test_a_slow_view_reaches_back_to_the_source_through_the_bridge(
     db.stop()
 
 
+def test_a_batch_that_comes_while_an_epoch_runs_does_not_wait_for_it(
+    db: laminar.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    run = EpochTask.run
+
+    def slow(task: EpochTask, node: DagNode, inputs: list[DeltaNotice]) -> DeltaNotice | None:
+        assert gate.wait(60)
+        return run(task, node, inputs)
+
+    monkeypatch.setattr(EpochTask, "run", slow)
+    db.execute(
+        "SET laminar.epochs_in_flight = 3;"
+        + declared("s", total=10, per_poll=10, max_rows=10)
+        + ";CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS c FROM s"
+    )
+    db.start()
+    for number in (1, 2, 3):
+        until(lambda: db.metrics().most_in_flight == number)  # noqa: B023 - at once
+        MADE["s"].total += 10
+    gate.set()
+    until(lambda: db.sql("SELECT c FROM v").rows() == [(40,)])
+    db.stop()
+
+
 def test_an_epoch_that_fails_in_the_background_loses_nothing(
     db: laminar.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

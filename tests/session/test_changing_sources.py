@@ -50,7 +50,7 @@ def create_views(db: laminar.Database, source: str) -> None:
 
 
 @pytest.mark.parametrize("with_spark", ["false", "true"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])
 def test_rows_without_a_key_come_and_go(db: laminar.Database, with_spark: str, seed: int) -> None:
     db.execute(declared("s", with_spark=with_spark, per_poll=7))
     create_views(db, "s")
@@ -73,7 +73,7 @@ def test_rows_without_a_key_come_and_go(db: laminar.Database, with_spark: str, s
 
 
 @pytest.mark.parametrize("with_spark", ["false", "true"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])
 def test_a_key_is_enough_to_take_a_row_back(
     db: laminar.Database, with_spark: str, seed: int
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Protocol
 
 from laminar.dag import CheckpointBarrier, DagNode
@@ -23,6 +24,7 @@ def _without_end(is_over: Callable[[float], bool]) -> None:
 
 
 _SECOND = 1.0
+_LOOK_AGAIN = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,11 @@ class Flight:
     """Why nobody waits for it any more, though a node of it has not come back."""
     _over: threading.Event = field(default_factory=threading.Event)
 
-    def _outlast(self) -> None:
+    def _outlast(self, is_over: Callable[[float], bool] | None = None) -> None:
         if self.lost is not None:
             raise self.lost
         try:
-            self.outlast(self._over.wait)
+            self.outlast(is_over or self._over.wait)
         except SparkLost as error:
             self.lost, self.is_called_off = error, True
             raise
@@ -103,6 +105,25 @@ class Flight:
     def end(self) -> None:
         """Let those go on who wait for it."""
         self._over.set()
+
+    def ends_before(self, is_news: Callable[[], bool]) -> bool:
+        """Wait until nothing of it runs, or there is news; say whether nothing does.
+
+        Raises:
+            SparkLost: it is lost, and a node has not noticed in time.
+        """
+
+        def look(seconds: float) -> bool:
+            until = monotonic() + seconds
+            while not self._over.wait(max(0.0, min(_LOOK_AGAIN, until - monotonic()))):
+                if monotonic() >= until:
+                    return False
+                if is_news():
+                    return True
+            return True
+
+        self._outlast(look)
+        return self._over.is_set()
 
     def wait(self) -> None:
         """Wait until nothing of it runs; raise what went wrong first, if anything did.

@@ -126,21 +126,26 @@ class EpochPipeline:
         begun = done = 0
         try:
             while True:
+                seen: int | None = None  # if it is not for want of a batch that no other one begins
                 while (
                     len(in_flight) < self._defined.settings.number("epochs_in_flight")
                     and begun < limit
                 ):
                     if in_flight and self._ledger.compactor.is_ready:
                         break
+                    seen = self._inlets.signals
                     taken = self._inlets.cut(whole=whole)
                     if not taken:
                         break
+                    seen = None
                     in_flight.append(self._launch(taken, in_flight[-1] if in_flight else None))
                     begun += 1
                 if not in_flight:
                     return done
                 first = in_flight[0]
                 try:
+                    if not whole and seen is not None and not self._is_over(first, seen):
+                        continue  # a batch may be ready for another one
                     first.attempt.flight.wait()
                 except Exception as error:
                     if first.attempt.flight.is_left:
@@ -163,6 +168,15 @@ class EpochPipeline:
                 in_flight.popleft()
             self._call_off(in_flight)
             raise
+
+    def _is_over(self, first: InFlightEpoch, seen: int) -> bool:
+        """Wait until an epoch has ended, or sources have news; say whether it has."""
+
+        def is_news() -> bool:
+            self._inlets.pump()  # the loop, which does it else, waits here
+            return self._inlets.has_news(seen)
+
+        return first.attempt.flight.ends_before(is_news)
 
     def _launch(self, taken: list[Range], earlier: InFlightEpoch | None) -> InFlightEpoch:
         """Send an epoch on its way, behind one that may still be."""

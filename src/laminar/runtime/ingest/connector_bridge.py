@@ -366,6 +366,12 @@ class ConnectorDagBridge:
             self._signals += 1
             self._changed.notify_all()
 
+    def has_news(self, seen: int) -> bool:
+        """Whether something has happened since `seen`, or a batch is old enough to be closed."""
+        due = [each.deadline for each in self.ways.all().values()]
+        now = self.clock()
+        return self._signals != seen or any(each is not None and each <= now for each in due)
+
     def wait(self, seen: int, at_most: float = _LOOK_AGAIN) -> None:
         """Wait until something has happened since `seen`, or a batch is old enough."""
         due = [each.deadline for each in self.ways.all().values()]
