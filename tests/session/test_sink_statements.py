@@ -380,16 +380,19 @@ def test_a_script_waits_for_its_sinks_at_the_end(
 
 EXIT = """
 import sys, threading, laminar
+called = threading.Event()
 class Stuck:
     def {where}(self, *_):
         threading.Event().wait()
     def write(self, *_):
+        called.set()
         {then}
 laminar.register_sink("stuck", lambda _spec: Stuck())
 db = laminar.connect(sys.argv[1])
 db.execute("SET laminar.sink_wait_ms = 50; CREATE TABLE t (n BIGINT)")
 db.execute("CREATE SINK k FROM t WITH (connector = 'stuck'); INSERT INTO t VALUES (1)")
 db.step()
+assert called.wait(60)
 db.close()
 print("over")
 """
