@@ -20,6 +20,7 @@ from laminar.errors import (
     SourceError,
     SourceReadFailed,
     TableRedefined,
+    UnknownRelation,
 )
 from laminar.model.row_counts import RowCounts, Skipped
 from laminar.model.state import EngineState
@@ -316,6 +317,15 @@ class ConnectorDagBridge:
         Raises:
             TableRedefined: it is another one by now, for which they will not do.
         """
+        try:
+            self._push(table, data)
+        except UnknownRelation:
+            # A restore may be putting the definitions back: what is there once it is over counts.
+            with self._ledger.turn("a push"):
+                pass
+            self._push(table, data)
+
+    def _push(self, table: TableDefinition, data: pa.Table) -> None:
         with self._ledger.pending.pushing(self._ledger.turn.patience):
             while not self._pushed(table).push(data):
                 pass  # it is opened anew meanwhile if its options are changed
