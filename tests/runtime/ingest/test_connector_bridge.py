@@ -30,6 +30,7 @@ from laminar.runtime.ingest import acknowledgements
 from laminar.runtime.ingest.arriving_rows import BITS
 from laminar.runtime.ingest.connector_bridge import ConnectorDagBridge
 from laminar.runtime.ingest.connector_inlet import SourceInlet
+from laminar.runtime.ingest.inlet import Inlet
 from laminar.runtime.ingest.pruning import SourcePruning
 from laminar.runtime.ingest.pushed_inlet import PushedInlet
 from laminar.store import LoggedEpoch, PendingBatch, PendingLog, Range, SegmentStore
@@ -426,6 +427,42 @@ def test_rows_of_json_files_become_segments_with_their_numbers_and_times(tmp_pat
     assert taken.segment is not None
     assert taken.segment.spans == {"ts": (1_704_067_210_000_000, 1_704_067_230_000_000)}
     assert made.inlets.ways.of("e").bridge.latest == 1_704_067_230_000_000
+    made.close()
+
+
+def test_a_push_that_meets_a_restore_looks_again_once_that_is_over(tmp_path: Path) -> None:
+    made, table = Ways.at(tmp_path, pushed()), pushed()
+    is_gone, is_asked = threading.Event(), threading.Event()
+    known, of = made.defined.catalog.definitions, made.inlets.ways.of
+
+    def asked(name: str) -> Inlet:
+        try:
+            return of(name)
+        finally:
+            is_asked.set()
+
+    def restore() -> None:
+        with made.books.turn("a restore"):
+            definition = known.pop(table.name)
+            is_gone.set()
+            assert is_asked.wait(60)
+            known[table.name] = definition
+
+    made.inlets.ways.of = asked  # type: ignore[method-assign]
+    other = threading.Thread(target=restore)
+    other.start()
+    assert is_gone.wait(60)
+    made.inlets.push(table, numbers(0, 1))
+    other.join(60)
+    assert made.inlets.cut(whole=True) == [Range(table.name, 0, 1)]
+    made.close()
+
+
+def test_a_push_to_a_table_that_is_gone_is_refused(tmp_path: Path) -> None:
+    made, table = Ways.at(tmp_path, pushed()), pushed()
+    del made.defined.catalog.definitions[table.name]
+    with pytest.raises(UnknownRelation):
+        made.inlets.push(table, numbers(0, 1))
     made.close()
 
 
